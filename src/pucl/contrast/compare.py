@@ -1,0 +1,41 @@
+"""One step from pairs to an outcome, by whichever way is faster."""
+
+from typing import Literal
+
+import torch
+
+from pucl.contrast.correction import Correction
+from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, conclude, summarise
+from pucl.contrast.pairs import Pairs
+from pucl.contrast.streaming import stream, streaming_pays
+
+ObjectiveName = Literal["infonce", "jensen_shannon"]
+
+
+def compare(
+    pairs: Pairs,
+    correction: Correction,
+    *,
+    objective: ObjectiveName = "infonce",
+    floor: Floor = "temperature",
+    streaming: bool | None = None,
+) -> Outcome:
+    """Average the unlabelled samples under a correction, and take the loss of every anchor.
+
+    Args:
+        pairs: Who is compared with whom.
+        correction: How unlabelled samples are read.
+        objective: ``"infonce"`` or ``"jensen_shannon"``.
+        floor: Below what an estimate over negatives cannot fall; see `Floor`.
+        streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective is the form of the loss: expected one of {sorted(OBJECTIVES)}, got {objective!r}")
+    form = OBJECTIVES[objective]
+    # Under autocast a matrix product would fall back to half precision.
+    with torch.autocast(pairs.query.device.type, enabled=False):
+        if streaming_pays(pairs) if streaming is None else streaming:
+            summary = stream(pairs, correction, form)
+        else:
+            summary = summarise(pairs.comparison(), correction, form)
+        return conclude(summary, correction, form, floor)

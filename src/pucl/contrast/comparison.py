@@ -1,0 +1,92 @@
+"""What one anchor is compared with: its positives, its unlabelled samples, and how low a logit can be."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from pucl.shapes import Bool, Float, Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Every anchor against its positives and its unlabelled samples, as logits.
+
+    This is where *framework* (who is compared with whom), *correction* and *objective* meet, and all
+    that any of them knows of the others. A logit is a similarity divided by the temperature.
+
+    Args:
+        positive: Logits of the pairs known to be positive; one or more per anchor.
+        unlabelled: Logits of the pairs about which nothing is known.
+        mask: True where an unlabelled sample counts. None: all of them do.
+        positive_mask: True where a positive counts, for anchors with unequal numbers of positives.
+        lowest: The least value that a logit can take: ``-1 / temperature`` for cosines, ``-inf`` for
+            scores without bound. The floor of a correction rests on it.
+        temperature: What the similarities were divided by; only for reporting similarities.
+        drawn: How many unlabelled samples there were before any were masked as known positives (the
+            oracle does that). Those left then speak for that many. None: as many as the mask shows.
+
+    Note:
+        An anchor whose unlabelled samples are all masked is compared with nothing. Its negative term is
+        zero, and so is its InfoNCE loss.
+    """
+
+    positive: Float[Tensor, "anchor positive"]
+    unlabelled: Float[Tensor, "anchor unlabelled"]
+    mask: Bool[Tensor, "anchor unlabelled"] | None = None
+    positive_mask: Bool[Tensor, "anchor positive"] | None = None
+    lowest: float | Float[Tensor, ""] = -math.inf
+    temperature: float | Float[Tensor, ""] = 1.0
+    drawn: Float[Tensor, " anchor"] | None = None
+
+    def __post_init__(self) -> None:
+        for name, logits in (("positive", self.positive), ("unlabelled", self.unlabelled)):
+            if logits.ndim != 2 or not logits.is_floating_point():
+                raise ValueError(
+                    f"{name} holds one row of logits per anchor: expected a floating-point [anchor, {name}] "
+                    f"tensor, got {logits.dtype} of shape {tuple(logits.shape)}"
+                )
+            if logits.shape[1] == 0:
+                raise ValueError(f"every anchor needs at least one {name} sample to be compared with, got none")
+        if len(self.positive) != len(self.unlabelled):
+            raise ValueError(
+                f"positive and unlabelled hold one row per anchor: expected as many rows in both, "
+                f"got {len(self.positive)} and {len(self.unlabelled)}"
+            )
+        for name, mask, logits in (
+            ("mask", self.mask, self.unlabelled),
+            ("positive_mask", self.positive_mask, self.positive),
+        ):
+            if mask is not None and (mask.dtype != torch.bool or mask.shape != logits.shape):
+                raise ValueError(
+                    f"{name} says which samples count: expected a bool tensor of shape {tuple(logits.shape)}, "
+                    f"got {mask.dtype} of shape {tuple(mask.shape)}"
+                )
+
+    @cached_property
+    def count(self) -> Float[Tensor, " anchor"]:
+        """N: how many unlabelled samples each anchor has."""
+        if self.mask is None:
+            return self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1])
+        return self.mask.sum(dim=1).to(self.unlabelled.dtype)
+
+    @cached_property
+    def visible(self) -> Float[Tensor, "anchor unlabelled"]:
+        """The unlabelled logits with masked ones at -inf, where no exponential sees them.
+
+        Rows without any sample are zero instead, so that nothing computed from them is NaN; `count`
+        tells them apart.
+        """
+        if self.mask is None:
+            return self.unlabelled
+        hidden = self.unlabelled.masked_fill(~self.mask, -math.inf)
+        return hidden.masked_fill((self.count == 0)[:, None], 0.0)
+
+    def unlabelled_similarity(self) -> Float[Tensor, ""]:
+        """The mean similarity of the pairs that count, for reports."""
+        logits = self.unlabelled.detach()
+        if self.mask is None:
+            return logits.mean() * self.temperature
+        total = logits.masked_fill(~self.mask, 0.0).sum()
+        return total / self.count.sum().clamp_min(1) * self.temperature

@@ -1,0 +1,50 @@
+"""Published behaviour that is kept only so that published numbers can be had again."""
+
+import math
+
+import torch
+
+from pucl.contrast.correction import Correction
+from pucl.contrast.objectives import softplus
+from pucl.contrast.pairing import pair_local_global
+from pucl.shapes import Float, Int, Tensor
+
+
+def hcl_graph_loss(
+    local: Float[Tensor, "node dim"],
+    whole: Float[Tensor, "graph dim"],
+    graph_of: Int[Tensor, " node"],
+    correction: Correction,
+) -> Float[Tensor, ""]:
+    r"""The graph loss of HCL as its authors published it, defects included.
+
+    With scores T of nodes against graphs, :math:`\tau` the share of hidden positives and G graphs,
+
+    .. math:: L = \mathrm{mean}_{i,g \ne b(i)}\,[\,r_{ig}\,\frac{\mathrm{sp}(T_{ig})}{1 - \tau} - \ln 2\,]
+              - \mathrm{mean}_i\,[\,\ln 2 - \mathrm{sp}(-T_{i,b(i)}) - \frac{\tau}{1 - \tau}\,\mathrm{sp}(T_{i,b(i)})\,]
+
+    Compared with the corrected expectation: the positive term is *added* where it should be taken off; the weights
+    :math:`r = \exp(-2 \beta T / \max |T|)` favour *easy* graphs; pairs that should be masked take part as T = 0, in
+    the row means of r and as constants in both sums.
+
+    Use `Hard` with the Jensen-Shannon objective for the loss that was meant.
+    """
+    tau, beta = correction.tau_plus, correction.tilt
+    if beta is None:
+        raise ValueError(f"compat='hcl' is for corrections with a tilt (Debiased, Hard, PUCL), got {correction}")
+    pairs = pair_local_global(local, whole, graph_of)
+    nodes, graphs = pairs.shape
+    own = graph_of[:, None] == torch.arange(graphs, device=whole.device)
+    scores = pairs.query @ pairs.key.T
+    positive, negative = scores * own, scores * ~own
+    log2 = math.log(2.0)
+    positive_part = log2 - softplus(-positive) - tau / (1 - tau) * softplus(positive)
+    # Where the pair is masked, the reference takes off the first two terms at T = 0, but not the third.
+    positive_mean = positive_part.sum() / nodes
+    if beta == 0:
+        negative_part = (softplus(negative) - log2) / (1 - tau)
+    else:
+        hardness = torch.exp(-2 * beta * negative / torch.maximum(negative.max(), negative.min().abs()))
+        hardness = hardness / hardness.mean(dim=1, keepdim=True)
+        negative_part = hardness * softplus(negative) / (1 - tau) - log2
+    return negative_part.sum() / (nodes * (graphs - 1)) - positive_mean

@@ -1,0 +1,79 @@
+"""Embeddings as they come from anybody's encoder, checked and made ready."""
+
+import torch
+
+from pucl.shapes import Float, Tensor
+
+SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
+ABOUT_ONE = 1e-2  # How far from one the length of a unit vector may be: half precision is no better.
+
+
+def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) -> Tensor:
+    """The tensor in float32 or better, or an error that says what is wrong with it.
+
+    Half precision becomes float32: sums of exponentials need its range and its digits.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} holds embeddings: expected a torch tensor, got {type(tensor).__name__}")
+    if not tensor.is_floating_point():
+        raise TypeError(f"{name} holds embeddings: expected a floating-point tensor, got {tensor.dtype}")
+    if tensor.ndim not in axes:
+        layouts = " or ".join({2: "[batch, dim]", 3: "[anchor, sample, dim]"}[ndim] for ndim in axes)
+        raise ValueError(f"{name} holds embeddings: expected the shape {layouts}, got {tuple(tensor.shape)}")
+    if tensor.shape[-1] == 0 or len(tensor) == 0:
+        raise ValueError(f"{name} holds embeddings: expected at least one, of at least one dimension, got {tuple(tensor.shape)}")
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+    """Each vector divided by its length. A zero vector has no direction and stays zero: similarity 0 to all."""
+    length = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
+    check_finite(name, length)
+    # Divided by one, a zero vector has a finite gradient that can lead it away from zero.
+    return embeddings / torch.where(length > SHORTEST, length, 1.0)
+
+
+def trusted_unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+    """The same vectors, said to be of unit length (or zero): checked where looking costs nothing."""
+    if torch.compiler.is_compiling() or embeddings.device.type != "cpu":
+        return embeddings
+    length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
+    check_finite(name, length)
+    if length.max() > 1 + ABOUT_ONE:
+        raise ValueError(
+            f"{name} with normalize=False: expected vectors of length one, got one of length {length.max():.4g}; "
+            f"leave normalize on to have them divided by their length"
+        )
+    return embeddings
+
+
+def check_finite(name: str, length: Float[Tensor, "*batch 1"]) -> None:
+    """Stop at embeddings that are not numbers, where looking costs nothing.
+
+    On an accelerator the answer would have to be waited for, and a gradient scaler relies on seeing NaN: there,
+    and inside a compiled step, NaN goes through to the loss and to every gradient.
+    """
+    if torch.compiler.is_compiling() or length.device.type != "cpu":
+        return
+    finite = length.detach().isfinite()
+    if not finite.all():
+        wrong = finite.numel() - int(finite.sum())
+        raise ValueError(
+            f"{name} holds embeddings: expected finite numbers, got NaN, infinite or overflowing values in {wrong} of "
+            f"{finite.numel()} vectors; lower the learning rate, or look for a division by zero in the encoder"
+        )
+
+
+def check_alike(first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
+    """All embeddings of a comparison must be on one device and of one dimension."""
+    for name, tensor in others:
+        if tensor.device != first[1].device:
+            raise ValueError(
+                f"{first[0]} and {name} are compared with each other: expected both on one device, "
+                f"got {first[1].device} and {tensor.device}"
+            )
+        if tensor.shape[-1] != first[1].shape[-1]:
+            raise ValueError(
+                f"{first[0]} and {name} are compared with each other: expected the same dimension, "
+                f"got {first[1].shape[-1]} and {tensor.shape[-1]}"
+            )

@@ -1,0 +1,71 @@
+"""Who is compared with whom, as vectors: what a comparison is made from, all at once or a part at a time."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from pucl.contrast.comparison import Comparison
+from pucl.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Anchors and their unlabelled samples before any logit is made.
+
+    Args:
+        query: One vector per anchor, scaled so that its inner product with a key is a logit.
+        key: The unlabelled vectors, shared by all anchors or given for each.
+        positive: Logits of the positives. They are few and always held.
+        positive_mask: True where a positive counts.
+        query_ids, key_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own
+            positive, or, for the oracle, its own class.
+        mask: True where a pair counts.
+        symmetric: Queries and keys are the same vectors with the same ids.
+        bound: No logit is larger than this in absolute value; inf if unknown.
+        lowest, temperature, drawn: As in `Comparison`.
+    """
+
+    query: Float[Tensor, "anchor dim"]
+    key: Float[Tensor, "unlabelled dim"] | Float[Tensor, "anchor unlabelled dim"]
+    positive: Float[Tensor, "anchor positive"]
+    positive_mask: Bool[Tensor, "anchor positive"] | None = None
+    query_ids: Int[Tensor, " anchor"] | None = None
+    key_ids: Int[Tensor, " unlabelled"] | None = None
+    mask: Bool[Tensor, "anchor unlabelled"] | None = None
+    symmetric: bool = False
+    bound: float = math.inf
+    lowest: float | Float[Tensor, ""] = -math.inf
+    temperature: float | Float[Tensor, ""] = 1.0
+    drawn: Float[Tensor, " anchor"] | None = None
+
+    @cached_property
+    def shared(self) -> bool:
+        """Whether all anchors have the same unlabelled samples."""
+        return self.key.ndim == 2
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Anchors and unlabelled samples: the size of the matrix of logits, if it were held."""
+        return len(self.query), self.key.shape[-2]
+
+    def comparison(self, rows: slice = slice(None)) -> Comparison:
+        """The logits of these anchors, all of them by default."""
+        query = self.query[rows]
+        unlabelled = query @ self.key.T if self.shared else torch.einsum("ad,aud->au", query, self.key[rows])
+        return Comparison(
+            positive=self.positive[rows],
+            unlabelled=unlabelled,
+            mask=self._counts(rows),
+            positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
+            lowest=self.lowest,
+            temperature=self.temperature,
+            drawn=None if self.drawn is None else self.drawn[rows],
+        )
+
+    def _counts(self, rows: slice) -> Bool[Tensor, "rows unlabelled"] | None:
+        if self.query_ids is None or self.key_ids is None:
+            return None if self.mask is None else self.mask[rows]
+        different = self.query_ids[rows, None] != self.key_ids[None, :]
+        return different if self.mask is None else different & self.mask[rows]

@@ -1,0 +1,309 @@
+r"""The same averages without ever holding the anchors x unlabelled matrix.
+
+Uniform and tilted averages of exponentials need two numbers per anchor at the most,
+
+.. math:: \log A = \mathrm{LSE}_i\big((1 + \beta)\, u_i\big) - \mathrm{LSE}_i\big(\beta\, u_i\big),
+          \qquad \mathrm{LSE}_i(0\, u_i) = \log N,
+
+so the logits are made a tile at a time, in cache, summed and forgotten; the backward pass makes them again.
+Memory is linear in the number of anchors. In the matrix of all views against all views a tile is also its own
+mirror image's, so only those on and above the diagonal are made.
+
+What is no such average (Ring's ranks, the softplus of Jensen-Shannon) goes a block of rows at a time.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from pucl.contrast.correction import Correction
+from pucl.contrast.objectives import InfoNCE, Objective, Summary, summarise
+from pucl.contrast.pairs import Pairs
+from pucl.shapes import Float, Tensor
+
+TILE = 512  # A tile of 512 x 512 float32 numbers, 1 MiB, stays in cache.
+BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
+PAYS_FROM = 1 << 16  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
+SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all ordinary float32 numbers.
+
+
+def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
+    """What `summarise` gives of ``pairs.comparison()``, in memory linear in the number of anchors."""
+    if correction.tilt is None or not isinstance(objective, InfoNCE) or not pairs.shared:
+        return _stream_rows(pairs, correction, objective)
+    return _stream_tiles(pairs, correction.tilt)
+
+
+def streaming_pays(pairs: Pairs) -> bool:
+    """Whether the matrix of logits is large enough that making it in parts is the faster way."""
+    anchors, unlabelled = pairs.shape
+    return anchors * unlabelled >= PAYS_FROM
+
+
+def _stream_rows(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
+    """A block of rows at a time, each made again in the backward pass."""
+    anchors, unlabelled = pairs.shape
+    height = max(1, BLOCK // unlabelled)
+
+    def block(start: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        comparison = pairs.comparison(slice(start, start + height))
+        summary = summarise(comparison, correction, objective)
+        met = comparison.count.sum()
+        return summary.unlabelled, summary.count, met, summary.unlabelled_similarity * met
+
+    blocks = [
+        checkpoint(block, start, use_reentrant=False, preserve_rng_state=False) for start in range(0, anchors, height)
+    ]
+    averages, counts, met, similarities = zip(*blocks, strict=True)
+    similarity = torch.stack(similarities).sum() / torch.stack(met).sum().clamp_min(1)
+    return _summary(pairs, torch.cat(averages), torch.cat(counts), similarity)
+
+
+def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
+    """A tile at a time: the two sums of exponentials that a tilted average is made of."""
+    query, key, query_ids, key_ids, mask = pairs.query, pairs.key, pairs.query_ids, pairs.key_ids, pairs.mask
+    if mask is not None and query_ids is not None and key_ids is not None:
+        mask, query_ids, key_ids = mask & (query_ids[:, None] != key_ids[None, :]), None, None
+    count, logit_sum = _pair_totals(query.detach(), key.detach(), query_ids, key_ids, mask)
+    scales = [1.0 + tilt, tilt] if tilt else [1.0]
+    bounded = pairs.bound * scales[0] <= SAFE_EXPONENT
+    # Without a bound every row is shifted by its own maximum, and a mirror image has another one.
+    symmetric = pairs.symmetric and bounded and mask is None
+    sums = _log_sums(query, key, scales, symmetric, bounded, query_ids, key_ids, mask)
+    average = sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
+    similarity = logit_sum / count.sum().clamp_min(1) * pairs.temperature
+    speaks_for = count if pairs.drawn is None else torch.where(count > 0, pairs.drawn, 0.0)
+    return _summary(pairs, average, speaks_for, similarity)
+
+
+def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
+    """How many unlabelled samples each anchor meets."""
+    if pairs.mask is None and pairs.shared:
+        return _pair_totals(pairs.query.detach(), pairs.key.detach(), pairs.query_ids, pairs.key_ids, None)[0]
+    return pairs.comparison().count
+
+
+def _summary(
+    pairs: Pairs,
+    average: Float[Tensor, " anchor"],
+    count: Float[Tensor, " anchor"],
+    similarity: Float[Tensor, ""],
+) -> Summary:
+    return Summary(
+        positive=pairs.positive,
+        positive_mask=pairs.positive_mask,
+        unlabelled=average,
+        count=count,
+        lowest=pairs.lowest,
+        temperature=pairs.temperature,
+        unlabelled_similarity=similarity,
+    )
+
+
+# The passes over the tiles are operators of their own, so that torch.compile leaves them whole.
+
+
+@torch.library.custom_op("pucl::log_sums", mutates_args=())
+def _log_sums(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    scales: list[float],
+    symmetric: bool,
+    bounded: bool,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
+    sums = query.new_zeros(len(scales), len(query))
+    highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
+    buffer = query.new_empty(TILE * TILE if len(scales) > 1 else 0)
+    for rows, columns, logits in _tiles(query, key, symmetric, query_ids, key_ids, mask):
+        if not bounded:  # Keep what was summed so far relative to the highest logit so far.
+            before = highest[rows]
+            highest[rows] = torch.maximum(before, logits.amax(dim=1))
+            shift = highest[rows].masked_fill(highest[rows] == -math.inf, 0.0)
+            logits.sub_(shift[:, None])
+        for s, scale in enumerate(scales):
+            last = s == len(scales) - 1  # Its exponentials may take the place of the logits.
+            terms = _exponentials(logits, scale, out=logits if last else _view(buffer, logits.shape))
+            if not bounded:
+                sums[s, rows] *= torch.exp(scale * (before - shift))
+            sums[s, rows] += terms.sum(dim=1)
+            if symmetric and rows != columns:
+                sums[s, columns] += terms.sum(dim=0)
+    log_sums = sums.log()
+    if not bounded:
+        log_sums += torch.outer(sums.new_tensor(scales), highest)
+    return log_sums.masked_fill_(sums == 0, 0.0)
+
+
+@torch.library.custom_op("pucl::log_sums_backward", mutates_args=())
+def _log_sums_backward(
+    gradient: torch.Tensor,
+    log_sums: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    scales: list[float],
+    symmetric: bool,
+    bounded: bool,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+    of_query: bool,
+    of_key: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of the queries and keys; with `symmetric` the first holds both."""
+    query_gradient = torch.zeros_like(query) if of_query else query.new_empty(0)
+    key_gradient = torch.zeros_like(key) if of_key and not symmetric else key.new_empty(0)
+    # d log_sum_i / d logit_ij = scale * exp(scale * logit_ij - log_sum_i): `outer` is all but the exponential.
+    outer = gradient * gradient.new_tensor(scales)[:, None]
+    if bounded:
+        outer = outer * torch.exp(-log_sums)
+    buffers = [query.new_empty(TILE * TILE) for _ in range(2 if symmetric or len(scales) > 1 else 0)]
+    for rows, columns, logits in _tiles(query, key, symmetric, query_ids, key_ids, mask):
+        slopes = logits
+        for s, scale in enumerate(scales):
+            last = s == len(scales) - 1
+            terms = logits if last else _view(buffers[0], logits.shape)
+            if bounded:
+                terms = _exponentials(logits, scale, out=terms)
+            else:
+                terms = torch.sub(torch.mul(logits, scale, out=terms), log_sums[s, rows, None], out=terms).exp_()
+            if symmetric:
+                terms.mul_(torch.add(outer[s, rows, None], outer[s, None, columns], out=_view(buffers[1], terms.shape)))
+            else:
+                terms.mul_(outer[s, rows, None])
+            slopes = terms if s == 0 else slopes.add_(terms)
+        if of_query:
+            query_gradient[rows].addmm_(slopes, key[columns])
+        if symmetric and rows != columns:
+            query_gradient[columns].addmm_(slopes.T, query[rows])
+        if of_key and not symmetric:
+            key_gradient[columns].addmm_(slopes.T, query[rows])
+    return query_gradient, key_gradient
+
+
+@torch.library.custom_op("pucl::pair_totals", mutates_args=())
+def _pair_totals(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many keys each query meets, and the sum of all their logits, without a pass over the tiles."""
+    if mask is not None:
+        blocks = range(0, len(query), TILE)
+        weight = [(mask[start : start + TILE].to(key.dtype) @ key * query[start : start + TILE]).sum() for start in blocks]
+        return mask.sum(dim=1).to(query.dtype), torch.stack(weight).sum()
+    count = query.new_full((len(query),), len(key))
+    total = query.sum(dim=0) @ key.sum(dim=0)
+    if query_ids is None or key_ids is None:
+        return count, total
+    ids, group = key_ids.unique(return_inverse=True)
+    keys_of = torch.bincount(group, minlength=len(ids)).to(query.dtype)
+    sum_of = key.new_zeros(len(ids), key.shape[1]).index_add_(0, group, key)
+    place = torch.searchsorted(ids, query_ids).clamp_max(len(ids) - 1)
+    known = (ids[place] == query_ids).to(query.dtype)
+    return count - known * keys_of[place], total - ((query * sum_of[place]).sum(dim=1) * known).sum()
+
+
+def _tiles(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    symmetric: bool,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Rows, columns and logits of every tile, pairs that do not count at -inf. The logits share one buffer."""
+    row_blocks, column_blocks = _blocks(len(query)), _blocks(len(key))
+    row_ranges, column_ranges = _id_ranges(query_ids, row_blocks), _id_ranges(key_ids, column_blocks)
+    buffer = query.new_empty(TILE * TILE)
+    for r, rows in enumerate(row_blocks):
+        for c in range(r if symmetric else 0, len(column_blocks)):
+            columns = column_blocks[c]
+            logits = _view(buffer, (rows.stop - rows.start, columns.stop - columns.start))
+            torch.mm(query[rows], key[columns].T, out=logits)
+            if mask is not None:
+                logits.masked_fill_(~mask[rows, columns], -math.inf)
+            elif query_ids is not None and key_ids is not None:
+                (row_low, row_high), (low, high) = row_ranges[r], column_ranges[c]
+                if row_low <= high and low <= row_high:  # Otherwise no pair here can have equal ids.
+                    logits.masked_fill_(query_ids[rows, None] == key_ids[None, columns], -math.inf)
+            yield rows, columns, logits
+
+
+def _blocks(length: int) -> list[slice]:
+    return [slice(start, min(start + TILE, length)) for start in range(0, length, TILE)]
+
+
+def _id_ranges(ids: torch.Tensor | None, blocks: list[slice]) -> list[tuple[float, float]]:
+    """Least and greatest id of each block, where they can be read without waiting for a device."""
+    if ids is None or ids.device.type != "cpu":
+        return [(-math.inf, math.inf)] * len(blocks)
+    return [(int(ids[block].min()), int(ids[block].max())) for block in blocks]
+
+
+def _view(buffer: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    return buffer[: shape[0] * shape[1]].view(shape[0], shape[1])
+
+
+def _exponentials(logits: torch.Tensor, scale: float, *, out: torch.Tensor) -> torch.Tensor:
+    return torch.exp(logits if scale == 1 else torch.mul(logits, scale, out=out), out=out)
+
+
+@_log_sums.register_fake
+def _(query: torch.Tensor, key: torch.Tensor, scales: list[float], *_: Any) -> torch.Tensor:
+    return query.new_empty(len(scales), len(query))
+
+
+@_log_sums_backward.register_fake
+def _(
+    gradient: torch.Tensor,
+    log_sums: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    scales: list[float],
+    symmetric: bool,
+    bounded: bool,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+    of_query: bool,
+    of_key: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return (
+        torch.empty_like(query) if of_query else query.new_empty(0),
+        torch.empty_like(key) if of_key and not symmetric else key.new_empty(0),
+    )
+
+
+@_pair_totals.register_fake
+def _(query: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return query.new_empty(len(query)), query.new_empty(())
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    query, key, ctx.scales, ctx.symmetric, ctx.bounded, query_ids, key_ids, mask = inputs
+    ctx.save_for_backward(output, query, key, query_ids, key_ids, mask)
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    output, query, key, query_ids, key_ids, mask = ctx.saved_tensors
+    of_query, of_key = ctx.needs_input_grad[:2]
+    query_gradient, key_gradient = _log_sums_backward(
+        gradient, output, query, key, ctx.scales, ctx.symmetric, ctx.bounded, query_ids, key_ids, mask, of_query, of_key
+    )
+    return (
+        query_gradient if of_query else None,
+        key_gradient if of_key and not ctx.symmetric else None,
+        *[None] * 6,
+    )
+
+
+_log_sums.register_autograd(_backward, setup_context=_remember)

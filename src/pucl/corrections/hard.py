@@ -1,0 +1,41 @@
+"""Hard negative sampling (HCL)."""
+
+from dataclasses import dataclass
+
+from pucl.contrast.correction import Anneal, check_range, ends, settled
+from pucl.corrections.debiased import Debiased
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hard(Debiased):
+    r"""Debiased, with samples close to the anchor counting for more.
+
+    .. math:: w_i \propto e^{\beta u_i}, \qquad \omega = \frac{\tau^+}{1 - \tau^+}.
+
+    The gradient flows through the weights too. ``beta = 0`` is `Debiased`.
+
+    Args:
+        tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
+        beta: Concentration on hard samples, >= 0; an `Anneal` lets it move while training goes on.
+
+    Reference:
+        Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
+    """
+
+    beta: float | Anneal = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_beta(self.beta)
+
+    @property
+    def tilt(self) -> float:
+        """beta."""
+        return settled("beta", self.beta)
+
+
+def check_beta(beta: float | Anneal) -> None:
+    """Refuse a concentration that would favour easy samples or nothing at all."""
+    check_range(
+        "beta", "the concentration on hard samples", beta, "0 <= beta < inf", all(0 <= end < float("inf") for end in ends(beta))
+    )

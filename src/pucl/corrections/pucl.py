@@ -1,0 +1,54 @@
+"""Positive-unlabelled correction (PUCL)."""
+
+from dataclasses import dataclass
+
+from pucl.contrast.correction import Anneal, Correction, check_range, settled
+from pucl.corrections.hard import check_beta
+
+
+@dataclass(frozen=True, kw_only=True)
+class PUCL(Correction):
+    r"""Read sampled negatives as what labelled positives left behind, and take the hidden ones off.
+
+    A share :math:`\alpha` of the data is positive, and a share c of the positives was labelled (by
+    augmentation) and removed before the rest was sampled. True negatives then follow (Lemma 1)
+
+    .. math:: p^- = (1 + \omega)\, p^u - \omega\, p^+, \qquad \omega = \frac{\alpha (1 - c)}{1 - \alpha}.
+
+    Args:
+        alpha: Share of positives in the data, 0 <= alpha < 1. About 1/classes when classes are balanced.
+        c: Share of the positives that is labelled, 0 <= c <= 1.
+        beta: Hard's concentration on hard samples, >= 0; 0 is the paper's uniform weight.
+
+    Note:
+        The loss sees ``odds`` alone: ``PUCL(alpha, c)`` equals ``Debiased(tau)`` at
+        ``tau = alpha * (1 - c) / (1 - alpha * c)``, which is what ``tau_plus`` gives.
+
+    Reference:
+        Wang et al., "Contrastive Learning with Negative Sampling Correction", arXiv 2401.08690.
+
+    Example:
+        >>> PUCL(alpha=0.2, c=0.5).odds
+        0.125
+        >>> round(PUCL(alpha=0.12, c=0.1).tau_plus, 4)
+        0.1093
+    """
+
+    alpha: float = 0.12
+    c: float = 0.1
+    beta: float | Anneal = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("alpha", "the share of positives in the data", self.alpha, "0 <= alpha < 1", 0 <= self.alpha < 1)
+        check_range("c", "the share of positives that is labelled", self.c, "0 <= c <= 1", 0 <= self.c <= 1)
+        check_beta(self.beta)
+
+    @property
+    def odds(self) -> float:
+        """alpha (1 - c) / (1 - alpha)."""
+        return self.alpha * (1 - self.c) / (1 - self.alpha)
+
+    @property
+    def tilt(self) -> float:
+        """beta."""
+        return settled("beta", self.beta)

@@ -1,0 +1,386 @@
+"""The losses as modules, called like lightly's: ``loss(z0, z1)``."""
+
+import warnings
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+import torch
+from torch import nn
+
+from pucl import processes
+from pucl.contrast.compare import ObjectiveName, compare
+from pucl.contrast.correction import Anneal, Correction
+from pucl.contrast.objectives import Floor, Outcome, Reduction, check_floor, reduce
+from pucl.contrast.oracle import without_false_negatives
+from pucl.contrast.pairing import check_ids, check_temperature, pair_up, pair_views, stack_views
+from pucl.contrast.pairs import Pairs
+from pucl.corrections import PUCL, Debiased, Hard, Plain, Ring
+from pucl.memory import Queue
+from pucl.shapes import Float, Int, Tensor
+
+
+LOOK_EVERY = 128  # Calls between two looks at the floored share on an accelerator.
+
+
+class Common(TypedDict, total=False):
+    """The keywords that all losses have in common; see `ContrastiveLoss`."""
+
+    memory_bank_size: int | tuple[int, int]
+    gather_distributed: bool
+    reduction: Reduction
+    floor: Floor
+    objective: ObjectiveName
+    streaming: bool | None
+
+
+class FlooredWarning(UserWarning):
+    """More than half of the anchors are at the floor and learn nothing from their negatives."""
+
+
+class ContrastiveLoss(nn.Module):
+    r"""A corrected contrastive loss of two or more views of a batch.
+
+    Every view of every sample is an anchor. Its positives are the other views of its sample, its unlabelled samples all
+    views of the others; with a memory bank, ``z0`` are the anchors, ``z1`` the positives and the queue is unlabelled.
+
+    Args:
+        correction: How unlabelled samples are read; see `pucl.corrections`.
+        temperature: What cosines are divided by, > 0.
+        memory_bank_size: Compare with a queue of this many recent ``z1`` instead of the batch; ``(size, dim)`` fixes the
+            dimension beforehand. The queue is part of ``state_dict``, moves in training mode only, and is empty at
+            first: the first call then compares with nothing and returns zero.
+        gather_distributed: Compare with the samples of all processes. The loss of every process is then that of the
+            whole batch, and the processes' gradients *averaged* (as DistributedDataParallel does) are its gradient.
+        reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"``: one value for each anchor of this process,
+            view after view.
+        floor: Below what the estimate over negatives cannot fall: ``"temperature"`` (exp(-1/t)), ``"paper"`` (exp(-1)),
+            or a number between 0 and 1, that share of the unlabelled mean.
+        objective: ``"infonce"`` or ``"jensen_shannon"``.
+        streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+
+    Shapes:
+        - ``z0``, ``z1``, ...: [batch, dim], any length of vectors; they are normalised inside. A zero vector has
+          similarity 0 to everything.
+        - ``ids`` [batch]: which sample each row is of. Pairs of the same sample are left out, be they twins in the batch
+          or a key that the queue remembers from before. Non-negative integers.
+
+    After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities.
+    """
+
+    def __init__(
+        self,
+        correction: Correction,
+        *,
+        temperature: float = 0.5,
+        memory_bank_size: int | tuple[int, int] = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "temperature",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
+    ) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        check_floor(floor)
+        reduce(torch.zeros(1), reduction)
+        self.correction = correction.at(0.0)
+        self.temperature = temperature
+        self.gather_distributed = gather_distributed
+        self.reduction = reduction
+        self.floor = floor
+        self.objective = objective
+        self.streaming = streaming
+        self.last: Outcome | None = None
+        size, dim = memory_bank_size if isinstance(memory_bank_size, tuple) else (memory_bank_size, None)
+        self.queue = Queue(size, dim) if size else None
+        self._schedule = correction
+        self._warned = False
+        self._calls = 0
+
+    @property
+    def tau_plus(self) -> float:
+        """tau', the share of hidden positives that is assumed among the unlabelled."""
+        return self.correction.tau_plus
+
+    def set_progress(self, progress: float) -> None:
+        """Tell annealed settings how much of the training is done, 0 to 1."""
+        self.correction = self._schedule.at(progress)
+
+    def forward(
+        self, *views: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, "*reduced"]:
+        """The loss of these views of a batch."""
+        if self.queue is None:
+            return self._settle(self._compare(self._pair_batch(views, ids)))
+        anchors, positives = self._two_views(views)
+        loss = self._settle(self._against(self.queue, anchors, positives, ids))
+        if self.training:  # After the comparison, so that no anchor meets the key that is its positive.
+            self._remember(self.queue, positives.detach(), ids)
+        return loss
+
+    def _pair_batch(
+        self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None
+    ) -> Pairs:
+        """All views against all views, of this process or of all."""
+        if not self._together:
+            return pair_views(views, temperature=self.temperature, ids=ids)
+        stacked = stack_views(views)
+        count, batch, dim = stacked.shape
+        check_ids("ids", ids, batch, stacked.device)
+        sizes = processes.gather_sizes(batch, stacked.device)
+        if sum(sizes) < 2:
+            raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
+        if ids is None:
+            ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
+        rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
+        keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
+        key_ids = processes.gather(ids, sizes).repeat(count)
+        return pair_views(
+            list(stacked), temperature=self.temperature, ids=ids, others=(keys, key_ids), normalize=False
+        )
+
+    def _against(
+        self,
+        queue: Queue,
+        anchors: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "batch dim"],
+        ids: Int[Tensor, " batch"] | None,
+    ) -> Outcome:
+        """Anchors against what the queue holds; against nothing, and without a loss, while it is empty."""
+        keys, key_ids = queue.contents()
+        if len(keys) == 0:
+            similarity = (anchors * positives).sum(dim=1)
+            nothing = similarity.new_zeros(())
+            return Outcome(
+                loss=similarity * 0.0,  # Zero, but with a graph, so that a training step runs through.
+                floored=nothing,
+                tau_plus=self.tau_plus,
+                positive_similarity=similarity.detach().mean(),
+                unlabelled_similarity=nothing,
+            )
+        return self._compare(
+            pair_up(
+                anchors,
+                positives,
+                keys,
+                temperature=self.temperature,
+                query_ids=ids,
+                unlabelled_ids=None if ids is None else key_ids,
+                normalize=False,
+            )
+        )
+
+    def _remember(
+        self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None
+    ) -> None:
+        """Put the keys of all processes into the queue, in the same order everywhere."""
+        if self._together:
+            sizes = processes.gather_sizes(len(keys), keys.device)
+            keys = processes.gather(keys, sizes)
+            ids = None if ids is None else processes.gather(ids, sizes)
+        queue.push(keys, ids)
+
+    def _compare(self, pairs: Pairs) -> Outcome:
+        return compare(
+            pairs, self.correction, objective=self.objective, floor=self.floor, streaming=self.streaming
+        )
+
+    def _settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
+        """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
+        loss = reduce(outcome.loss, self.reduction)
+        if self._together:
+            loss, outcome = self._as_one_process(loss, outcome)
+        self.last = replace(outcome, loss=outcome.loss.detach())
+        self._warn_if_floored(self.last)
+        return loss
+
+    def _as_one_process(
+        self, loss: Float[Tensor, "*reduced"], outcome: Outcome
+    ) -> tuple[Float[Tensor, "*reduced"], Outcome]:
+        """The loss of the whole batch, with a gradient whose average over the processes is the whole batch's."""
+        anchors = len(outcome.loss)
+        means = torch.stack(
+            [outcome.loss.detach().mean(), outcome.floored, outcome.positive_similarity, outcome.unlabelled_similarity]
+        )
+        *sums, total = processes.sum_over_processes(torch.cat([means, means.new_ones(1)]) * anchors)
+        if self.reduction != "none":
+            whole = sums[0] if self.reduction == "sum" else sums[0] / total
+            share = 1.0 if self.reduction == "sum" else anchors / total
+            own = loss * share * processes.world_size()
+            loss = own + (whole - own).detach()
+        floored, positive, unlabelled = (value / total for value in sums[1:])
+        return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)
+
+    @property
+    def _together(self) -> bool:
+        return self.gather_distributed and processes.world_size() > 1
+
+    def _two_views(
+        self, views: tuple[Float[Tensor, "batch dim"], ...]
+    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]:
+        if len(views) != 2:
+            raise ValueError(
+                f"with a memory bank z0 are the anchors and z1 their positives: expected two views, got {len(views)}"
+            )
+        anchors, positives = stack_views(views)
+        return anchors, positives
+
+    def _warn_if_floored(self, outcome: Outcome) -> None:
+        if self._warned or torch.compiler.is_compiling():
+            return
+        self._calls += 1
+        # Elsewhere than on the CPU the answer has to be waited for, so it is asked for rarely.
+        if outcome.floored.device.type != "cpu" and self._calls % LOOK_EVERY:
+            return
+        if outcome.floored > 0.5:
+            self._warned = True
+            warnings.warn(
+                f"{outcome.floored:.0%} of the anchors are at the floor and learn nothing from their negatives: "
+                f"tau' = {self.tau_plus:.4g} is too large for temperature {self.temperature:g}. Lower alpha (or tau_plus), "
+                f"raise the temperature, give more positives, or take a relative floor such as floor=0.1",
+                FlooredWarning,
+                stacklevel=3,
+            )
+
+    def extra_repr(self) -> str:
+        """The settings, with tau'."""
+        return (
+            f"{self.correction}, tau'={self.tau_plus:.4g}, temperature={self.temperature:g}, floor={self.floor!r}, "
+            f"objective={self.objective!r}, reduction={self.reduction!r}"
+        )
+
+
+class NTXentLoss(ContrastiveLoss):
+    """InfoNCE without a correction: every other sample is taken for a negative.
+
+    Args:
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`.
+
+    Example:
+        >>> loss = NTXentLoss(temperature=0.5)(torch.randn(8, 16), torch.randn(8, 16))
+    """
+
+    def __init__(self, temperature: float = 0.5, **common: Unpack[Common]) -> None:
+        super().__init__(Plain(), temperature=temperature, **common)
+
+
+class DebiasedLoss(ContrastiveLoss):
+    """Debiased contrastive loss (DEB); see `pucl.corrections.Debiased`.
+
+    Args:
+        tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`.
+    """
+
+    def __init__(self, tau_plus: float = 0.1, *, temperature: float = 0.5, **common: Unpack[Common]) -> None:
+        super().__init__(Debiased(tau_plus=tau_plus), temperature=temperature, **common)
+
+
+class HardLoss(ContrastiveLoss):
+    """Debiased contrastive loss with hard samples counting for more (HCL); see `pucl.corrections.Hard`.
+
+    Args:
+        tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
+        beta: Concentration on hard samples, >= 0, or an `Anneal`.
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`.
+    """
+
+    def __init__(
+        self,
+        tau_plus: float = 0.1,
+        beta: float | Anneal = 1.0,
+        *,
+        temperature: float = 0.5,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(Hard(tau_plus=tau_plus, beta=beta), temperature=temperature, **common)
+
+
+class RingLoss(ContrastiveLoss):
+    """InfoNCE over a band of ranks; see `pucl.corrections.Ring`.
+
+    Args:
+        lower: Share of the hardest samples that is left out.
+        upper: Share of samples, from the hardest, at which the band ends.
+        rescale: Let the band speak for all samples.
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`.
+    """
+
+    def __init__(
+        self,
+        lower: float | Anneal = 0.01,
+        upper: float | Anneal = 0.1,
+        *,
+        rescale: bool = False,
+        temperature: float = 0.5,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(Ring(lower=lower, upper=upper, rescale=rescale), temperature=temperature, **common)
+
+
+class PUCLLoss(ContrastiveLoss):
+    """Contrastive loss with positive-unlabelled correction; see `pucl.corrections.PUCL`.
+
+    Args:
+        alpha: Share of positives in the data, 0 <= alpha < 1.
+        c: Share of the positives that is labelled, 0 <= c <= 1.
+        beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`.
+
+    Example:
+        >>> loss = PUCLLoss(alpha=0.12, c=0.1)
+        >>> value = loss(torch.randn(8, 16), torch.randn(8, 16))
+        >>> round(loss.tau_plus, 4)
+        0.1093
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.12,
+        c: float = 0.1,
+        beta: float | Anneal = 0.0,
+        *,
+        temperature: float = 0.5,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(PUCL(alpha=alpha, c=c, beta=beta), temperature=temperature, **common)
+
+
+class OracleLoss(ContrastiveLoss):
+    """The loss that knows the labels, and so which samples are true negatives: what every correction aims at.
+
+    Args:
+        beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
+        temperature: What cosines are divided by, > 0.
+        common: The keywords of `ContrastiveLoss`, but for a memory bank.
+
+    Example:
+        >>> labels = torch.tensor([0, 1, 2, 0])
+        >>> loss = OracleLoss()(torch.randn(4, 16), torch.randn(4, 16), labels=labels)
+    """
+
+    def __init__(
+        self, beta: float | Anneal = 0.0, *, temperature: float = 0.5, **common: Unpack[Common]
+    ) -> None:
+        if common.get("memory_bank_size"):
+            raise ValueError("the oracle compares with samples of known labels: expected no memory bank, whose labels are unknown")
+        super().__init__(Hard(tau_plus=0.0, beta=beta), temperature=temperature, **common)
+
+    def forward(  # type: ignore[override]
+        self,
+        *views: Float[Tensor, "batch dim"],
+        labels: Int[Tensor, " batch"],
+        ids: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, "*reduced"]:
+        """The loss of these views of a batch with these labels."""
+        pairs = self._pair_batch(views, ids)
+        check_ids("labels", labels, len(views[0]), pairs.query.device)
+        anchor_labels = labels.repeat(len(views))
+        sizes = processes.gather_sizes(len(labels), labels.device) if self._together else [len(labels)]
+        key_labels = processes.gather(labels, sizes).repeat(len(views)) if self._together else anchor_labels
+        return self._settle(self._compare(without_false_negatives(pairs, anchor_labels, key_labels)))

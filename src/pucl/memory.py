@@ -1,0 +1,134 @@
+"""Embeddings that outlive their batch: a queue of recent ones, a bank of all of them.
+
+Both are modules whose buffers are saved with everything else, and both remember which sample an embedding is
+of, so that an anchor need never be compared with itself.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from pucl.contrast.embeddings import SHORTEST
+from pucl.shapes import Float, Int, Tensor
+
+UNKNOWN = -1  # The id of an embedding whose sample nobody named.
+
+
+class Queue(nn.Module):
+    """The most recent embeddings, first in, first out.
+
+    It starts empty, not with noise, and wraps around entry by entry: with a size that is no multiple of the
+    batch, no key is dropped and none is older than `size` others.
+
+    Args:
+        size: How many embeddings it holds.
+        dim: Their dimension; None takes it from the first that come (or from a loaded state).
+    """
+
+    keys: Float[Tensor, "size dim"]
+    ids: Int[Tensor, " size"]
+    position: Int[Tensor, ""]
+    filled: Int[Tensor, ""]
+
+    def __init__(self, size: int, dim: int | None = None) -> None:
+        super().__init__()
+        if size < 1:
+            raise ValueError(f"size is how many embeddings the queue holds: expected at least 1, got {size}")
+        if dim is not None and dim < 1:
+            raise ValueError(f"dim is the dimension of the embeddings: expected at least 1, got {dim}")
+        self.size = size
+        self.register_buffer("keys", torch.zeros(size, dim or 0))
+        self.register_buffer("ids", torch.full((size,), UNKNOWN))
+        self.register_buffer("position", torch.tensor(0))
+        self.register_buffer("filled", torch.tensor(0))
+        self._full = False  # Known without asking the device, once it is.
+
+    def contents(self) -> tuple[Float[Tensor, "filled dim"], Int[Tensor, " filled"]]:
+        """Embeddings and ids of what has come so far, in no particular order."""
+        if not self._full:
+            filled = int(self.filled)
+            self._full = filled == self.size
+            return self.keys[:filled], self.ids[:filled]
+        return self.keys, self.ids
+
+    @torch.no_grad()
+    def push(self, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None) -> None:
+        """Put embeddings in the place of the oldest ones; of more than `size` at once, the last stay."""
+        if keys.ndim != 2:
+            raise ValueError(f"keys go into the queue row by row: expected the shape [batch, dim], got {tuple(keys.shape)}")
+        if self.keys.shape[1] == 0:
+            self.keys = self.keys.new_zeros(self.size, keys.shape[1], dtype=keys.dtype, device=keys.device)
+            for name in ("ids", "position", "filled"):
+                setattr(self, name, getattr(self, name).to(keys.device))
+        if keys.shape[1] != self.keys.shape[1]:
+            raise ValueError(
+                f"keys go into a queue of dimension {self.keys.shape[1]}: expected the same, got {keys.shape[1]}"
+            )
+        if ids is None:
+            ids = torch.full((len(keys),), UNKNOWN, device=keys.device)
+        batch = len(keys)
+        keys, ids = keys[-self.size :], ids[-self.size :]
+        start = self.position + (batch - len(keys))
+        places = (start + torch.arange(len(keys), device=keys.device)) % self.size
+        self.keys.index_copy_(0, places, keys.to(self.keys.dtype))
+        self.ids.index_copy_(0, places, ids)
+        self.position.copy_((self.position + batch) % self.size)
+        self.filled.copy_((self.filled + batch).clamp_max(self.size))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        saved = state_dict.get(prefix + "keys")
+        if saved is not None and self.keys.shape[1] == 0:
+            self.keys = self.keys.new_zeros(self.size, saved.shape[1], dtype=saved.dtype)
+        self._full = False
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        """Size and dimension."""
+        return f"size={self.size}, dim={self.keys.shape[1] or 'of the first keys'}"
+
+
+class Bank(nn.Module):
+    """One embedding for every sample of the data, each a moving average of that sample's own.
+
+    Args:
+        size: Number of samples.
+        dim: Dimension of the embeddings.
+        momentum: Share of the old entry that stays at an update, 0 <= momentum < 1.
+        generator: Source of the random unit vectors it starts with.
+    """
+
+    entries: Float[Tensor, "size dim"]
+
+    def __init__(self, size: int, dim: int, momentum: float = 0.5, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        if size < 2 or dim < 1:
+            raise ValueError(
+                f"a bank holds an embedding for each sample: expected at least 2 samples and 1 dimension, got {size} and {dim}"
+            )
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum is the share of the old entry that stays: expected 0 <= momentum < 1, got {momentum}")
+        self.momentum = momentum
+        self.register_buffer("entries", _to_unit(torch.randn(size, dim, generator=generator)))
+
+    def draw(
+        self, ids: Int[Tensor, " anchor"], count: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "anchor count"]:
+        """For each sample, `count` others, uniformly and with replacement; never the sample itself."""
+        size = len(self.entries)
+        others = torch.randint(size - 1, (len(ids), count), generator=generator, device=ids.device)
+        return others + (others >= ids[:, None])
+
+    @torch.no_grad()
+    def update(self, ids: Int[Tensor, " batch"], embeddings: Float[Tensor, "batch dim"]) -> None:
+        """Move the entries of these samples towards their new embeddings, and back to unit length."""
+        moved = self.momentum * self.entries[ids] + (1 - self.momentum) * _to_unit(embeddings)
+        self.entries.index_copy_(0, ids, _to_unit(moved).to(self.entries.dtype))
+
+    def extra_repr(self) -> str:
+        """Size, dimension and momentum."""
+        return f"size={self.entries.shape[0]}, dim={self.entries.shape[1]}, momentum={self.momentum}"
+
+
+def _to_unit(vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
+    return vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp_min(SHORTEST)
