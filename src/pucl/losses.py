@@ -18,7 +18,6 @@ from pucl.corrections import PUCL, Debiased, Hard, Plain, Ring
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor
 
-
 LOOK_EVERY = 128  # Calls between two looks at the floored share on an accelerator.
 
 
@@ -118,9 +117,7 @@ class ContrastiveLoss(nn.Module):
             self._remember(self.queue, positives.detach(), ids)
         return loss
 
-    def _pair_batch(
-        self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None
-    ) -> Pairs:
+    def _pair_batch(self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None) -> Pairs:
         """All views against all views, of this process or of all."""
         if not self._together:
             return pair_views(views, temperature=self.temperature, ids=ids)
@@ -129,15 +126,15 @@ class ContrastiveLoss(nn.Module):
         check_ids("ids", ids, batch, stacked.device)
         sizes = processes.gather_sizes(batch, stacked.device)
         if sum(sizes) < 2:
-            raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
+            raise ValueError(
+                "the samples of all processes are what an anchor is compared with: expected at least 2, got 1"
+            )
         if ids is None:
             ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
         rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
         keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
         key_ids = processes.gather(ids, sizes).repeat(count)
-        return pair_views(
-            list(stacked), temperature=self.temperature, ids=ids, others=(keys, key_ids), normalize=False
-        )
+        return pair_views(list(stacked), temperature=self.temperature, ids=ids, others=(keys, key_ids), normalize=False)
 
     def _against(
         self,
@@ -170,9 +167,7 @@ class ContrastiveLoss(nn.Module):
             )
         )
 
-    def _remember(
-        self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None
-    ) -> None:
+    def _remember(self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None) -> None:
         """Put the keys of all processes into the queue, in the same order everywhere."""
         if self._together:
             sizes = processes.gather_sizes(len(keys), keys.device)
@@ -181,9 +176,7 @@ class ContrastiveLoss(nn.Module):
         queue.push(keys, ids)
 
     def _compare(self, pairs: Pairs) -> Outcome:
-        return compare(
-            pairs, self.correction, objective=self.objective, floor=self.floor, streaming=self.streaming
-        )
+        return compare(pairs, self.correction, objective=self.objective, floor=self.floor, streaming=self.streaming)
 
     def _settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
         """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
@@ -364,11 +357,11 @@ class OracleLoss(ContrastiveLoss):
         >>> loss = OracleLoss()(torch.randn(4, 16), torch.randn(4, 16), labels=labels)
     """
 
-    def __init__(
-        self, beta: float | Anneal = 0.0, *, temperature: float = 0.5, **common: Unpack[Common]
-    ) -> None:
+    def __init__(self, beta: float | Anneal = 0.0, *, temperature: float = 0.5, **common: Unpack[Common]) -> None:
         if common.get("memory_bank_size"):
-            raise ValueError("the oracle compares with samples of known labels: expected no memory bank, whose labels are unknown")
+            raise ValueError(
+                "the oracle compares with samples of known labels: expected no memory bank, whose labels are unknown"
+            )
         super().__init__(Hard(tau_plus=0.0, beta=beta), temperature=temperature, **common)
 
     def forward(  # type: ignore[override]

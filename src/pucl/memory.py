@@ -56,7 +56,9 @@ class Queue(nn.Module):
     def push(self, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None) -> None:
         """Put embeddings in the place of the oldest ones; of more than `size` at once, the last stay."""
         if keys.ndim != 2:
-            raise ValueError(f"keys go into the queue row by row: expected the shape [batch, dim], got {tuple(keys.shape)}")
+            raise ValueError(
+                f"keys go into the queue row by row: expected the shape [batch, dim], got {tuple(keys.shape)}"
+            )
         if self.keys.shape[1] == 0:
             self.keys = self.keys.new_zeros(self.size, keys.shape[1], dtype=keys.dtype, device=keys.device)
             for name in ("ids", "position", "filled"):
@@ -107,7 +109,9 @@ class Bank(nn.Module):
                 f"a bank holds an embedding for each sample: expected at least 2 samples and 1 dimension, got {size} and {dim}"
             )
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum is the share of the old entry that stays: expected 0 <= momentum < 1, got {momentum}")
+            raise ValueError(
+                f"momentum is the share of the old entry that stays: expected 0 <= momentum < 1, got {momentum}"
+            )
         self.momentum = momentum
         self.register_buffer("entries", _to_unit(torch.randn(size, dim, generator=generator)))
 

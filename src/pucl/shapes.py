@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
-    from jaxtyping import Bool as Bool
-    from jaxtyping import Float as Float
-    from jaxtyping import Int as Int
+    from jaxtyping import Bool, Float, Int
 else:
 
     class _Unchecked:

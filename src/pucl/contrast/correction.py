@@ -75,7 +75,7 @@ class Correction:
 
     @property
     def tilt(self) -> float | None:
-        """b if the weights are proportional to exp(b * logit); None if they are of another form.
+        """B if the weights are proportional to exp(b * logit); None if they are of another form.
 
         Tilted (b = 0: uniform) averages of exponentials need nothing but log-sums of exponentials, which
         is what lets them be streamed tile by tile. Other weights are streamed row by row.

@@ -21,7 +21,9 @@ def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) ->
         layouts = " or ".join({2: "[batch, dim]", 3: "[anchor, sample, dim]"}[ndim] for ndim in axes)
         raise ValueError(f"{name} holds embeddings: expected the shape {layouts}, got {tuple(tensor.shape)}")
     if tensor.shape[-1] == 0 or len(tensor) == 0:
-        raise ValueError(f"{name} holds embeddings: expected at least one, of at least one dimension, got {tuple(tensor.shape)}")
+        raise ValueError(
+            f"{name} holds embeddings: expected at least one, of at least one dimension, got {tuple(tensor.shape)}"
+        )
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 

@@ -21,7 +21,7 @@ def corrected_log_mean(
     odds: float,
     log_floor: Float[Tensor, "#anchor"],
 ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-    r"""log E^-[g] from log A and log P.
+    r"""Log E^-[g] from log A and log P.
 
     With :math:`x = \log \frac{\omega P}{(1 + \omega) A}`, :math:`\log E^- = \log(1 + \omega) + \log A + \log(1 - e^x)`,
     which exists for x < 0 alone.

@@ -100,7 +100,7 @@ class InfoNCE:
     def average(
         self, logits: Float[Tensor, "anchor unlabelled"], log_weights: Float[Tensor, "anchor unlabelled"]
     ) -> Float[Tensor, " anchor"]:
-        """log of the weighted mean of exp(logit)."""
+        """Log of the weighted mean of exp(logit)."""
         return torch.logsumexp(logits + log_weights, dim=1)
 
     def losses(
@@ -215,4 +215,6 @@ def reduce(losses: Float[Tensor, " anchor"], reduction: Reduction) -> Float[Tens
         return losses.sum()
     if reduction == "none":
         return losses
-    raise ValueError(f"reduction says what becomes of the anchors' losses: expected 'mean', 'sum' or 'none', got {reduction!r}")
+    raise ValueError(
+        f"reduction says what becomes of the anchors' losses: expected 'mean', 'sum' or 'none', got {reduction!r}"
+    )

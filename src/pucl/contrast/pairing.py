@@ -58,9 +58,15 @@ def pair_up(
     check_ids("query_ids", query_ids, anchors, query.device)
     check_ids("unlabelled_ids", unlabelled_ids, samples, query.device)
     if unlabelled.ndim == 3 and unlabelled_ids is not None:
-        raise ValueError("unlabelled_ids name samples shared by all anchors: with a set for each anchor, use mask instead")
+        raise ValueError(
+            "unlabelled_ids name samples shared by all anchors: with a set for each anchor, use mask instead"
+        )
     to_unit = unit if normalize else trusted_unit
-    query, positive, unlabelled = to_unit("query", query), to_unit("positive", positive), to_unit("unlabelled", unlabelled)
+    query, positive, unlabelled = (
+        to_unit("query", query),
+        to_unit("positive", positive),
+        to_unit("unlabelled", unlabelled),
+    )
     dtype = torch.promote_types(torch.promote_types(query.dtype, positive.dtype), unlabelled.dtype)
     query = query.to(dtype) / temperature
     return Pairs(
@@ -140,7 +146,9 @@ def pair_local_global(
     check_alike(("local", local), ("whole", whole))
     check_ids("graph_of", graph_of, len(local), local.device)
     if len(whole) < 2:
-        raise ValueError("the other graphs of a batch are what a node is compared with: expected at least 2 graphs, got 1")
+        raise ValueError(
+            "the other graphs of a batch are what a node is compared with: expected at least 2 graphs, got 1"
+        )
     dtype = torch.promote_types(local.dtype, whole.dtype)
     local, whole = local.to(dtype), whole.to(dtype)
     return Pairs(
@@ -152,7 +160,9 @@ def pair_local_global(
     )
 
 
-def stack_views(views: Sequence[Float[Tensor, "batch dim"]], *, normalize: bool = True) -> Float[Tensor, "view batch dim"]:
+def stack_views(
+    views: Sequence[Float[Tensor, "batch dim"]], *, normalize: bool = True
+) -> Float[Tensor, "view batch dim"]:
     """The views of a batch as one tensor, checked and of unit length."""
     if len(views) < 2:
         raise ValueError(f"the other view of a sample is its positive: expected at least two views, got {len(views)}")
@@ -176,7 +186,9 @@ def check_temperature(temperature: Temperature) -> None:
     if isinstance(temperature, torch.Tensor) and (temperature.device.type != "cpu" or torch.compiler.is_compiling()):
         return
     if not 0 < float(temperature) < math.inf:
-        raise ValueError(f"temperature is what similarities are divided by: expected 0 < temperature < inf, got {temperature}")
+        raise ValueError(
+            f"temperature is what similarities are divided by: expected 0 < temperature < inf, got {temperature}"
+        )
 
 
 def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -> None:

@@ -117,7 +117,7 @@ def _log_sums(
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
 ) -> torch.Tensor:
-    """log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
+    """Log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
     sums = query.new_zeros(len(scales), len(query))
     highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
     buffer = query.new_empty(TILE * TILE if len(scales) > 1 else 0)
@@ -198,7 +198,9 @@ def _pair_totals(
     """How many keys each query meets, and the sum of all their logits, without a pass over the tiles."""
     if mask is not None:
         blocks = range(0, len(query), TILE)
-        weight = [(mask[start : start + TILE].to(key.dtype) @ key * query[start : start + TILE]).sum() for start in blocks]
+        weight = [
+            (mask[start : start + TILE].to(key.dtype) @ key * query[start : start + TILE]).sum() for start in blocks
+        ]
         return mask.sum(dim=1).to(query.dtype), torch.stack(weight).sum()
     count = query.new_full((len(query),), len(key))
     total = query.sum(dim=0) @ key.sum(dim=0)

@@ -30,12 +30,16 @@ class Hard(Debiased):
 
     @property
     def tilt(self) -> float:
-        """beta."""
+        """Beta."""
         return settled("beta", self.beta)
 
 
 def check_beta(beta: float | Anneal) -> None:
     """Refuse a concentration that would favour easy samples or nothing at all."""
     check_range(
-        "beta", "the concentration on hard samples", beta, "0 <= beta < inf", all(0 <= end < float("inf") for end in ends(beta))
+        "beta",
+        "the concentration on hard samples",
+        beta,
+        "0 <= beta < inf",
+        all(0 <= end < float("inf") for end in ends(beta)),
     )

@@ -45,10 +45,10 @@ class PUCL(Correction):
 
     @property
     def odds(self) -> float:
-        """alpha (1 - c) / (1 - alpha)."""
+        """Alpha (1 - c) / (1 - alpha)."""
         return self.alpha * (1 - self.c) / (1 - self.alpha)
 
     @property
     def tilt(self) -> float:
-        """beta."""
+        """Beta."""
         return settled("beta", self.beta)

@@ -1,0 +1,38 @@
+# Each of these works on a fresh machine with Python 3.11 or later: it makes a virtual environment and installs the pins.
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench format clean
+
+demo: $(READY)  ## the main job
+	$(BIN)/pucl theory --out demo
+
+test: $(READY)  ## everything that must hold
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+check: $(READY)  ## the quick part of it, for every commit
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n 2 -m "not slow"
+
+bench: $(READY)  ## time and memory of the losses
+	$(BIN)/pucl bench loss
+
+format: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# torch comes by its pin: without one, pip would take a build of several gigabytes.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,57 @@
+"""The command line: find the command, parse its arguments, call it."""
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+import pucl
+
+COMMANDS = {
+    "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
+    "bench": "measure time and memory, against the plain form and the peers",
+    "doctor": "check this installation and what this machine can do",
+}
+"""Every command is a module of `pucl.commands` with `add_arguments` and `run`, imported only when it is called."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 a check failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(f"pucl {pucl.__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        print(f"pucl: no command {name!r}.{hint} The commands are {', '.join(COMMANDS)}.", file=sys.stderr)
+        return 2
+    command = importlib.import_module(f"pucl.commands.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"pucl {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(parser)
+    try:
+        code: int = command.run(parser.parse_args(rest))
+    except (ValueError, OSError) as error:
+        print(f"pucl {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\npucl {name}: stopped", file=sys.stderr)
+        return 130
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items())
+    return f"usage: pucl COMMAND ...\n\n{pucl.__doc__}\n\n{commands}\n\n`pucl COMMAND --help` tells more of each."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
