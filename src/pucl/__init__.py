@@ -1,6 +1,6 @@
 """Contrastive losses that know their negatives are only unlabelled."""
 
-from pucl import corrections, functional
+from pucl import adapters, corrections, functional
 from pucl.corrections import Anneal
 from pucl.losses import (
     ContrastiveLoss,
@@ -25,6 +25,7 @@ __all__ = [
     "OracleLoss",
     "PUCLLoss",
     "RingLoss",
+    "adapters",
     "corrections",
     "functional",
 ]

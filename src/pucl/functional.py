@@ -47,8 +47,8 @@ def contrastive_loss(
         floor: ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
         mask: True where an unlabelled sample counts for an anchor.
         positive_mask: True where a positive counts, for anchors with unequal numbers of them.
-        query_ids, unlabelled_ids: Which sample each embedding is of. An anchor is never compared with an
-            unlabelled sample of its own id.
+        query_ids: Which sample each anchor is of. It is never compared with an unlabelled sample of its own id.
+        unlabelled_ids: Which sample each unlabelled embedding is of.
         normalize: Divide embeddings by their length. Off: they are of length one already.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
 

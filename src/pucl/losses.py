@@ -45,8 +45,8 @@ class ContrastiveLoss(nn.Module):
     Args:
         correction: How unlabelled samples are read; see `pucl.corrections`.
         temperature: What cosines are divided by, > 0.
-        memory_bank_size: Compare with a queue of this many recent ``z1`` instead of the batch; ``(size, dim)`` fixes the
-            dimension beforehand. The queue is part of ``state_dict``, moves in training mode only, and is empty at
+        memory_bank_size: Compare with a queue of this many recent ``z1`` instead of the batch; ``(size, dim)`` fixes
+            the dimension beforehand. The queue is part of ``state_dict``, moves in training mode only, and is empty at
             first: the first call then compares with nothing and returns zero.
         gather_distributed: Compare with the samples of all processes. The loss of every process is then that of the
             whole batch, and the processes' gradients *averaged* (as DistributedDataParallel does) are its gradient.
@@ -60,8 +60,8 @@ class ContrastiveLoss(nn.Module):
     Shapes:
         - ``z0``, ``z1``, ...: [batch, dim], any length of vectors; they are normalised inside. A zero vector has
           similarity 0 to everything.
-        - ``ids`` [batch]: which sample each row is of. Pairs of the same sample are left out, be they twins in the batch
-          or a key that the queue remembers from before. Non-negative integers.
+        - ``ids`` [batch]: which sample each row is of. Pairs of the same sample are left out, be they twins in the
+          batch or a key that the queue remembers from before. Integers, not negative.
 
     After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities.
     """
@@ -110,16 +110,16 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch."""
         if self.queue is None:
-            return self._settle(self._compare(self._pair_batch(views, ids)))
+            return self.settle(self.compare(self.pair_batch(views, ids)))
         anchors, positives = self._two_views(views)
-        loss = self._settle(self._against(self.queue, anchors, positives, ids))
+        loss = self.settle(self._against(self.queue, anchors, positives, ids))
         if self.training:  # After the comparison, so that no anchor meets the key that is its positive.
             self._remember(self.queue, positives.detach(), ids)
         return loss
 
-    def _pair_batch(self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None) -> Pairs:
+    def pair_batch(self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None) -> Pairs:
         """All views against all views, of this process or of all."""
-        if not self._together:
+        if not self.together:
             return pair_views(views, temperature=self.temperature, ids=ids)
         stacked = stack_views(views)
         count, batch, dim = stacked.shape
@@ -155,7 +155,7 @@ class ContrastiveLoss(nn.Module):
                 positive_similarity=similarity.detach().mean(),
                 unlabelled_similarity=nothing,
             )
-        return self._compare(
+        return self.compare(
             pair_up(
                 anchors,
                 positives,
@@ -169,19 +169,20 @@ class ContrastiveLoss(nn.Module):
 
     def _remember(self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None) -> None:
         """Put the keys of all processes into the queue, in the same order everywhere."""
-        if self._together:
+        if self.together:
             sizes = processes.gather_sizes(len(keys), keys.device)
             keys = processes.gather(keys, sizes)
             ids = None if ids is None else processes.gather(ids, sizes)
         queue.push(keys, ids)
 
-    def _compare(self, pairs: Pairs) -> Outcome:
+    def compare(self, pairs: Pairs) -> Outcome:
+        """The outcome of these pairs under the settings of this loss."""
         return compare(pairs, self.correction, objective=self.objective, floor=self.floor, streaming=self.streaming)
 
-    def _settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
+    def settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
         """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
         loss = reduce(outcome.loss, self.reduction)
-        if self._together:
+        if self.together:
             loss, outcome = self._as_one_process(loss, outcome)
         self.last = replace(outcome, loss=outcome.loss.detach())
         self._warn_if_floored(self.last)
@@ -205,7 +206,8 @@ class ContrastiveLoss(nn.Module):
         return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)
 
     @property
-    def _together(self) -> bool:
+    def together(self) -> bool:
+        """Whether several processes share this loss."""
         return self.gather_distributed and processes.world_size() > 1
 
     def _two_views(
@@ -229,8 +231,8 @@ class ContrastiveLoss(nn.Module):
             self._warned = True
             warnings.warn(
                 f"{outcome.floored:.0%} of the anchors are at the floor and learn nothing from their negatives: "
-                f"tau' = {self.tau_plus:.4g} is too large for temperature {self.temperature:g}. Lower alpha (or tau_plus), "
-                f"raise the temperature, give more positives, or take a relative floor such as floor=0.1",
+                f"tau' = {self.tau_plus:.4g} is too large for temperature {self.temperature:g}. Lower alpha or "
+                f"tau_plus, raise the temperature, give more positives, or take a relative floor such as floor=0.1",
                 FlooredWarning,
                 stacklevel=3,
             )
@@ -371,9 +373,9 @@ class OracleLoss(ContrastiveLoss):
         ids: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch with these labels."""
-        pairs = self._pair_batch(views, ids)
+        pairs = self.pair_batch(views, ids)
         check_ids("labels", labels, len(views[0]), pairs.query.device)
         anchor_labels = labels.repeat(len(views))
-        sizes = processes.gather_sizes(len(labels), labels.device) if self._together else [len(labels)]
-        key_labels = processes.gather(labels, sizes).repeat(len(views)) if self._together else anchor_labels
-        return self._settle(self._compare(without_false_negatives(pairs, anchor_labels, key_labels)))
+        sizes = processes.gather_sizes(len(labels), labels.device) if self.together else [len(labels)]
+        key_labels = processes.gather(labels, sizes).repeat(len(views)) if self.together else anchor_labels
+        return self.settle(self.compare(without_false_negatives(pairs, anchor_labels, key_labels)))

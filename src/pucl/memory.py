@@ -45,12 +45,15 @@ class Queue(nn.Module):
         self._full = False  # Known without asking the device, once it is.
 
     def contents(self) -> tuple[Float[Tensor, "filled dim"], Int[Tensor, " filled"]]:
-        """Embeddings and ids of what has come so far, in no particular order."""
+        """Embeddings and ids of what has come so far, in no particular order.
+
+        They are copies: a backward pass needs what was compared, and `push` writes over it.
+        """
         if not self._full:
             filled = int(self.filled)
             self._full = filled == self.size
-            return self.keys[:filled], self.ids[:filled]
-        return self.keys, self.ids
+            return self.keys[:filled].clone(), self.ids[:filled].clone()
+        return self.keys.clone(), self.ids.clone()
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None) -> None:
@@ -106,7 +109,8 @@ class Bank(nn.Module):
         super().__init__()
         if size < 2 or dim < 1:
             raise ValueError(
-                f"a bank holds an embedding for each sample: expected at least 2 samples and 1 dimension, got {size} and {dim}"
+                f"a bank holds an embedding for each sample: expected at least 2 samples and 1 dimension, "
+                f"got {size} and {dim}"
             )
         if not 0 <= momentum < 1:
             raise ValueError(
@@ -135,4 +139,5 @@ class Bank(nn.Module):
 
 
 def _to_unit(vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
-    return vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp_min(SHORTEST)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / length.clamp_min(SHORTEST)

@@ -1,0 +1,1 @@
+"""The mathematics: pairs to comparisons, comparisons to averages, averages to losses. Needs torch alone."""

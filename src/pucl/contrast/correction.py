@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Self
 
 import torch
 
@@ -95,7 +94,7 @@ class Correction:
             return comparison.count
         return torch.where(comparison.count > 0, comparison.drawn, 0.0)
 
-    def at(self, progress: float) -> Self:
+    def at(self, progress: float) -> "Correction":
         """This correction with its annealed settings as they are after `progress` (0 to 1) of the training."""
         moving = {name: value.at(progress) for name, value in self._settings() if isinstance(value, Anneal)}
         return replace(self, **moving) if moving else self
@@ -109,7 +108,7 @@ class Correction:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
 
-def check_range(name: str, meaning: str, value: "float | Anneal", allowed: str, fits: bool) -> None:
+def check_range(name: str, meaning: str, value: object, allowed: str, fits: bool) -> None:
     """Raise the one sentence by which every setting is refused."""
     if not fits:
         raise ValueError(f"{name} is {meaning}: expected {allowed}, got {value}")

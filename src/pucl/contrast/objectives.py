@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -75,6 +75,7 @@ class Outcome:
     unlabelled_similarity: Float[Tensor, ""]
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A function g of a logit, and a loss built on its expectation over true negatives."""
 

@@ -38,13 +38,13 @@ def pair_up(
     anchors, samples = len(query), unlabelled.shape[-2]
     if len(positive) != anchors:
         raise ValueError(
-            f"positive holds the positives of each anchor: expected one row for each of the {anchors} anchors in query, "
-            f"got {len(positive)}"
+            f"positive holds the positives of each anchor: expected one row for each of the {anchors} anchors "
+            f"in query, got {len(positive)}"
         )
     if unlabelled.ndim == 3 and len(unlabelled) != anchors:
         raise ValueError(
-            f"unlabelled holds a set of samples for each anchor: expected one for each of the {anchors} anchors in query, "
-            f"got {len(unlabelled)}"
+            f"unlabelled holds a set of samples for each anchor: expected one for each of the {anchors} anchors "
+            f"in query, got {len(unlabelled)}"
         )
     if positive.shape[1] == 0 or samples == 0:
         raise ValueError(
@@ -113,7 +113,8 @@ def pair_views(
     if others is None:
         if batch < 2:
             raise ValueError(
-                "the other samples of a batch are what an anchor is compared with: expected a batch of at least 2, got 1"
+                "the other samples of a batch are what an anchor is compared with: "
+                "expected a batch of at least 2, got 1"
             )
         # Scaled by the root on either side, the matrix of logits stays symmetric.
         query = key = vectors / temperature**0.5
@@ -197,7 +198,8 @@ def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -
         return
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool or tuple(ids.shape) != (count,):
         raise ValueError(
-            f"{name} names the sample of each row: expected {count} integers, got {ids.dtype} of shape {tuple(ids.shape)}"
+            f"{name} names the sample of each row: expected {count} integers, "
+            f"got {ids.dtype} of shape {tuple(ids.shape)}"
         )
     if ids.device != device:
         raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {ids.device}")

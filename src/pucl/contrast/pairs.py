@@ -19,12 +19,15 @@ class Pairs:
         key: The unlabelled vectors, shared by all anchors or given for each.
         positive: Logits of the positives. They are few and always held.
         positive_mask: True where a positive counts.
-        query_ids, key_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own
-            positive, or, for the oracle, its own class.
+        query_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own positive, or,
+            for the oracle, its own class.
+        key_ids: The ids of the other side.
         mask: True where a pair counts.
         symmetric: Queries and keys are the same vectors with the same ids.
         bound: No logit is larger than this in absolute value; inf if unknown.
-        lowest, temperature, drawn: As in `Comparison`.
+        lowest: The least value that a logit can take; see `Comparison`.
+        temperature: What similarities were divided by.
+        drawn: How many samples the unlabelled ones speak for; see `Comparison`.
     """
 
     query: Float[Tensor, "anchor dim"]

@@ -123,7 +123,7 @@ def _log_sums(
     buffer = query.new_empty(TILE * TILE if len(scales) > 1 else 0)
     for rows, columns, logits in _tiles(query, key, symmetric, query_ids, key_ids, mask):
         if not bounded:  # Keep what was summed so far relative to the highest logit so far.
-            before = highest[rows]
+            before = highest[rows].clone()
             highest[rows] = torch.maximum(before, logits.amax(dim=1))
             shift = highest[rows].masked_fill(highest[rows] == -math.inf, 0.0)
             logits.sub_(shift[:, None])
@@ -260,22 +260,22 @@ def _exponentials(logits: torch.Tensor, scale: float, *, out: torch.Tensor) -> t
 
 
 @_log_sums.register_fake
-def _(query: torch.Tensor, key: torch.Tensor, scales: list[float], *_: Any) -> torch.Tensor:
+def _(query: torch.Tensor, _key: torch.Tensor, scales: list[float], *_: Any) -> torch.Tensor:
     return query.new_empty(len(scales), len(query))
 
 
 @_log_sums_backward.register_fake
 def _(
-    gradient: torch.Tensor,
-    log_sums: torch.Tensor,
+    _gradient: torch.Tensor,
+    _log_sums: torch.Tensor,
     query: torch.Tensor,
     key: torch.Tensor,
-    scales: list[float],
+    _scales: list[float],
     symmetric: bool,
-    bounded: bool,
-    query_ids: torch.Tensor | None,
-    key_ids: torch.Tensor | None,
-    mask: torch.Tensor | None,
+    _bounded: bool,
+    _query_ids: torch.Tensor | None,
+    _key_ids: torch.Tensor | None,
+    _mask: torch.Tensor | None,
     of_query: bool,
     of_key: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:

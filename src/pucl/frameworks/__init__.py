@@ -1,0 +1,1 @@
+"""Where anchors, positives and unlabelled samples come from."""

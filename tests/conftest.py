@@ -1,0 +1,43 @@
+"""What many tests share: where the golden vectors are, and tiles small enough that there are many."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pucl.contrast import streaming
+
+GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
+
+
+def golden_cases(*families: str) -> list[Any]:
+    """The golden cases of these families as pytest parameters; one that skips with a reason where there are none."""
+    index = GOLDEN / "vectors.json"
+    if not index.exists():
+        return [pytest.param(None, marks=pytest.mark.skip(reason="the golden vectors are not beside this checkout"))]
+    cases = [case for case in json.loads(index.read_text())["cases"] if case["family"] in families]
+    return [pytest.param(case, id=case["name"]) for case in cases]
+
+
+def golden_arrays(case: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Inputs and expected outputs of a golden case."""
+    with np.load(GOLDEN / case["file"]) as arrays:
+        return {name: torch.tensor(arrays[name]) for name in arrays.files}
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles and blocks so small that even a small matrix has many of them, ragged at the edges."""
+    monkeypatch.setattr(streaming, "TILE", 5)
+    monkeypatch.setattr(streaming, "BLOCK", 24)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    """The same random numbers in every run of a test."""
+    torch.manual_seed(0)
+    yield

@@ -1,0 +1,82 @@
+"""The formulas as loops over Python floats. They import nothing of pucl, so that they can be trusted against it."""
+
+import math
+from collections.abc import Callable, Sequence
+
+Vector = Sequence[float]
+
+
+def cosine(a: Vector, b: Vector) -> float:
+    dot = sum(x * y for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(x * x for x in a)) / math.sqrt(sum(y * y for y in b))
+
+
+def softplus(x: float) -> float:
+    return math.log1p(math.exp(-abs(x))) + max(x, 0.0)
+
+
+def uniform(unlabelled: Vector) -> list[float]:
+    return [1 / len(unlabelled)] * len(unlabelled)
+
+
+def tilted(beta: float) -> Callable[[Vector], list[float]]:
+    def weights(unlabelled: Vector) -> list[float]:
+        terms = [math.exp(beta * u) for u in unlabelled]
+        return [term / sum(terms) for term in terms]
+
+    return weights
+
+
+def band(lower: float, upper: float) -> Callable[[Vector], list[float]]:
+    def weights(unlabelled: Vector) -> list[float]:
+        begin, end = int(lower * len(unlabelled)), int(upper * len(unlabelled))
+        hardest_first = sorted(range(len(unlabelled)), key=lambda i: -unlabelled[i])
+        kept = set(hardest_first[begin:end])
+        return [1 / len(kept) if i in kept else 0.0 for i in range(len(unlabelled))]
+
+    return weights
+
+
+def expectation(
+    g: Callable[[float], float], positives: Vector, unlabelled: Vector, weights: Vector, odds: float
+) -> float:
+    """E-[g] = (1 + odds) * sum_i w_i g(u_i) - odds * mean_j g(p_j)."""
+    over_unlabelled = sum(w * g(u) for w, u in zip(weights, unlabelled, strict=True))
+    over_positives = sum(g(p) for p in positives) / len(positives)
+    return (1 + odds) * over_unlabelled - odds * over_positives
+
+
+def infonce(
+    positives: Vector, unlabelled: Vector, weights: Vector, odds: float, floor: float, count: int
+) -> tuple[float, bool]:
+    """-log(e^p / (e^p + N mu)), averaged over the positives, and whether mu is at its floor."""
+    mean = expectation(math.exp, positives, unlabelled, weights, odds)
+    floored = odds > 0 and mean <= floor
+    mu = floor if floored else mean
+    losses = [-math.log(math.exp(p) / (math.exp(p) + count * mu)) for p in positives]
+    return sum(losses) / len(losses), floored
+
+
+def jensen_shannon(
+    positives: Vector, unlabelled: Vector, weights: Vector, odds: float, floor: float
+) -> tuple[float, bool]:
+    """mean softplus(-p) + max(E-[softplus], floor)."""
+    mean = expectation(softplus, positives, unlabelled, weights, odds)
+    floored = odds > 0 and mean <= floor
+    return sum(softplus(-p) for p in positives) / len(positives) + (floor if floored else mean), floored
+
+
+def views_as_logits(views: Sequence[Sequence[Vector]], temperature: float) -> list[tuple[list[float], list[float]]]:
+    """For each view of each sample: logits of its other views, and of all views of all other samples."""
+    comparisons = []
+    for v, view in enumerate(views):
+        for i, anchor in enumerate(view):
+            positives, unlabelled = [], []
+            for w, other in enumerate(views):
+                for j, vector in enumerate(other):
+                    if i != j:
+                        unlabelled.append(cosine(anchor, vector) / temperature)
+                    elif v != w:
+                        positives.append(cosine(anchor, vector) / temperature)
+            comparisons.append((positives, unlabelled))
+    return comparisons
