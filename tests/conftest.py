@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -29,6 +30,9 @@ def golden_arrays(case: dict[str, Any]) -> dict[str, torch.Tensor]:
         return {name: torch.tensor(arrays[name]) for name in arrays.files}
 
 
+torch.set_num_threads(1)  # The tests are many and small, and run side by side.
+
+
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles and blocks so small that even a small matrix has many of them, ragged at the edges."""
@@ -37,7 +41,14 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> Iterator[None]:
+def seeded() -> None:
     """The same random numbers in every run of a test."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def without_shape_checks() -> Iterator[None]:
+    """As users run it: wrong shapes and types meet pucl's own errors, not the checker of the tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
     yield
+    jaxtyping.config.update("jaxtyping_disable", False)

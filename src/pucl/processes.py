@@ -2,15 +2,44 @@
 
 A loss gathers the embeddings of all processes, takes the loss of its own anchors against all of them, and scales it so
 that the *average* of the processes' gradients, which is what DistributedDataParallel forms, is the gradient of one
-process that holds the whole batch.
+process that holds the whole batch. ``pucl doctor --world-size 2`` checks that it is so.
+
+Alone, or without torch.distributed, every function here gives what one process has.
 """
 
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.autograd.function import once_differentiable
 
 from pucl.shapes import Float, Tensor
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let torch.compile call this function without looking inside.
+
+    It would make asynchronous copies of the collective calls and may reorder them by size; processes with batches of
+    different sizes would then wait for each other in different places.
+    """
+    left_out: Callable[_Arguments, _Result] | None = None
+
+    @functools.wraps(function)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        nonlocal left_out
+        if left_out is None:  # Not before the first call: the compiler takes a second to import.
+            left_out = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+        return left_out(*args, **kwargs)
+
+    return call
 
 
 def world_size() -> int:
@@ -23,29 +52,82 @@ def rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
-def gather_sizes(count: int, device: torch.device) -> list[int]:
-    """This number of every process, by rank."""
-    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
-    dist.all_gather(sizes, torch.tensor([count], device=device))
-    return [int(size) for size in sizes]
+@_outside_compilation
+def gather_sizes(count: int, device: torch.device, *, alike: Mapping[str, int] | None = None) -> list[int]:
+    """This number of every process, by rank.
+
+    Args:
+        count: The number of this process: how many rows it is about to `gather`.
+        device: Where its tensors are.
+        alike: Facts that must be the same everywhere, by name, such as the dimension of the rows. Where they differ,
+            every process raises the same error here; without that the processes would wait for each other in vain, or
+            take each other's numbers for something else. They travel with `count`, at no further cost.
+    """
+    alike = alike or {}
+    if world_size() == 1:
+        return [count]
+    everywhere = _all_gather(torch.tensor([count, *alike.values()], device=device)).tolist()
+    sizes, *facts = zip(*everywhere, strict=True)
+    for name, values in zip(alike, facts, strict=True):
+        if len(set(values)) > 1:
+            by_rank = ", ".join(f"{value} in process {number}" for number, value in enumerate(values))
+            raise ValueError(
+                f"{name} goes for all processes that gather their samples: expected one value, got {by_rank}"
+            )
+    return list(sizes)
 
 
+@_outside_compilation
 def gather(tensor: Tensor, sizes: list[int]) -> Tensor:
     """The rows of all processes, by rank; a gradient goes back to the process that each row came from.
 
+    The gradient of a row is the sum of what all processes found out about it. It is summed while the backward pass
+    runs, so if one process calls ``backward`` all must, and the rows must need a gradient in all processes or in none.
+
     Args:
-        tensor: Rows of this process.
+        tensor: Rows of this process, of any type; those without gradient (ids, labels) stay without.
         sizes: How many rows each process has, from `gather_sizes`. They may differ.
     """
-    gathered: Tensor = _Gather.apply(tensor, sizes)
+    if len(sizes) != world_size() or len(tensor) != sizes[rank()]:
+        raise ValueError(
+            f"sizes says how many rows each process has: expected {world_size()} numbers, {len(tensor)} for this "
+            f"process ({rank()}), got {sizes}"
+        )
+    if world_size() == 1:
+        return tensor
+    gathered: Tensor = _Gather.apply(tensor, sizes)  # type: ignore[no-untyped-call]
     return gathered
 
 
+@_outside_compilation
 def sum_over_processes(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The sum of this tensor over all processes, without gradient."""
-    total = tensor.detach().clone()
-    dist.all_reduce(total)
-    return total
+    return _all_reduce(tensor.detach())
+
+
+def gloo_is_available() -> bool:
+    """Whether processes can work together on any machine, with or without an accelerator."""
+    return dist.is_available() and dist.is_gloo_available()
+
+
+@contextmanager
+def gloo_world(meeting: Path, *, number: int, count: int, timeout: timedelta) -> Iterator[None]:
+    """Work with other processes of this machine that meet at the same file.
+
+    A file, unlike a port, is never in use by somebody else.
+
+    Args:
+        meeting: A file that does not exist yet; it is removed in the end.
+        number: Which of the processes this one is, from 0.
+        count: How many there are.
+        timeout: How long to wait for each other before giving up.
+    """
+    store = dist.FileStore(str(meeting), count)  # type: ignore[attr-defined]
+    dist.init_process_group("gloo", store=store, rank=number, world_size=count, timeout=timeout)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 class _Gather(torch.autograd.Function):
@@ -55,15 +137,29 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, tensor: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
         longest = max(sizes)
+        if min(sizes) == longest:
+            return _all_gather(tensor).flatten(0, 1)
         padded = tensor.new_zeros(longest, *tensor.shape[1:])
         padded[: len(tensor)] = tensor
-        parts = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(parts, padded)
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+        return torch.cat([part[:size] for part, size in zip(_all_gather(padded), sizes, strict=True)])
 
     @staticmethod
+    @once_differentiable  # A second derivative would go through the sum as if it were not there: better none.
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        total = gradients[0].contiguous().clone()
-        dist.all_reduce(total)
         start = sum(ctx.sizes[: rank()])
-        return total[start : start + ctx.sizes[rank()]], None
+        return _all_reduce(gradients[0])[start : start + ctx.sizes[rank()]], None
+
+
+def _all_gather(tensor: Tensor) -> Tensor:
+    """The tensors of all processes, of one shape everywhere, stacked by rank."""
+    everywhere = tensor.new_empty(world_size(), *tensor.shape)
+    dist.all_gather(list(everywhere), tensor.detach().contiguous())
+    return everywhere
+
+
+def _all_reduce(tensor: Tensor) -> Tensor:
+    """The sum over all processes, of a tensor with whatever strides."""
+    total = tensor.clone(memory_format=torch.contiguous_format)
+    if world_size() > 1:
+        dist.all_reduce(total)
+    return total

@@ -45,7 +45,7 @@ class Anneal:
         way = min(progress / self.until, 1.0)
         if self.steps is not None:
             way = math.floor(way * self.steps) / self.steps
-        return self.start + (self.end - self.start) * way
+        return (1 - way) * self.start + way * self.end
 
 
 @dataclass(frozen=True)

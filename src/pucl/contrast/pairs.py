@@ -1,7 +1,7 @@
 """Who is compared with whom, as vectors: what a comparison is made from, all at once or a part at a time."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -53,22 +53,35 @@ class Pairs:
         """Anchors and unlabelled samples: the size of the matrix of logits, if it were held."""
         return len(self.query), self.key.shape[-2]
 
-    def comparison(self, rows: slice = slice(None)) -> Comparison:
-        """The logits of these anchors, all of them by default."""
-        query = self.query[rows]
-        unlabelled = query @ self.key.T if self.shared else torch.einsum("ad,aud->au", query, self.key[rows])
+    def comparison(self) -> Comparison:
+        """All logits at once."""
+        unlabelled = self.query @ self.key.T if self.shared else torch.einsum("ad,aud->au", self.query, self.key)
         return Comparison(
-            positive=self.positive[rows],
+            positive=self.positive,
             unlabelled=unlabelled,
-            mask=self._counts(rows),
-            positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
+            mask=self._counting(),
+            positive_mask=self.positive_mask,
             lowest=self.lowest,
             temperature=self.temperature,
-            drawn=None if self.drawn is None else self.drawn[rows],
+            drawn=self.drawn,
         )
 
-    def _counts(self, rows: slice) -> Bool[Tensor, "rows unlabelled"] | None:
+    def rows(self, rows: slice) -> "Pairs":
+        """These anchors alone."""
+        return replace(
+            self,
+            query=self.query[rows],
+            key=self.key if self.shared else self.key[rows],
+            positive=self.positive[rows],
+            positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
+            query_ids=None if self.query_ids is None else self.query_ids[rows],
+            mask=None if self.mask is None else self.mask[rows],
+            drawn=None if self.drawn is None else self.drawn[rows],
+            symmetric=False,
+        )
+
+    def _counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:
         if self.query_ids is None or self.key_ids is None:
-            return None if self.mask is None else self.mask[rows]
-        different = self.query_ids[rows, None] != self.key_ids[None, :]
-        return different if self.mask is None else different & self.mask[rows]
+            return self.mask
+        different = self.query_ids[:, None] != self.key_ids[None, :]
+        return different if self.mask is None else different & self.mask

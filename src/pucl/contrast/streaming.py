@@ -14,10 +14,10 @@ What is no such average (Ring's ranks, the softplus of Jensen-Shannon) goes a bl
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import InfoNCE, Objective, Summary, summarise
@@ -45,21 +45,56 @@ def streaming_pays(pairs: Pairs) -> bool:
 
 def _stream_rows(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
     """A block of rows at a time, each made again in the backward pass."""
+    # The averages of any correction are too varied to be one operator: a compiled step is interrupted here.
+    apply = torch.compiler.disable(_RowAverages.apply)
+    average, count, similarity = apply(pairs.query, pairs.key, pairs, correction, objective)
+    return _summary(pairs, average, count, similarity)
+
+
+class _RowAverages(torch.autograd.Function):
+    """Averages over the unlabelled, by blocks of rows.
+
+    Nothing allocated for a block outlives it, apart from what was set aside before the first: otherwise the
+    allocator of the C library would find no room between the remains and ask for ever more.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, pairs: Pairs, correction: Correction, objective: Objective
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(query, key)
+        ctx.settings = pairs, correction, objective
+        average, count, met = query.new_empty(len(query)), query.new_empty(len(query)), query.new_zeros(2)
+        for rows in _row_blocks(pairs):
+            comparison = pairs.rows(rows).comparison()
+            summary = summarise(comparison, correction, objective)
+            average[rows], count[rows] = summary.unlabelled, summary.count
+            samples = comparison.count.sum()
+            met += torch.stack([samples, summary.unlabelled_similarity * samples])
+        ctx.mark_non_differentiable(count)
+        return average, count, met[1] / met[0].clamp_min(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (query, key), (pairs, correction, objective) = ctx.saved_tensors, ctx.settings
+        of_query, of_key = ctx.needs_input_grad[:2]
+        query_gradient, key_gradient = torch.zeros_like(query), torch.zeros_like(key)
+        for rows in _row_blocks(pairs):
+            block = pairs.rows(rows)
+            leaves = block.query.detach().requires_grad_(), block.key.detach().requires_grad_()
+            with torch.enable_grad():
+                comparison = replace(block, query=leaves[0], key=leaves[1]).comparison()
+                average = summarise(comparison, correction, objective).unlabelled
+            of_block = torch.autograd.grad(average, leaves, gradients[0][rows])
+            query_gradient[rows] = of_block[0]
+            (key_gradient if pairs.shared else key_gradient[rows]).add_(of_block[1])
+        return query_gradient if of_query else None, key_gradient if of_key else None, None, None, None
+
+
+def _row_blocks(pairs: Pairs) -> list[slice]:
     anchors, unlabelled = pairs.shape
     height = max(1, BLOCK // unlabelled)
-
-    def block(start: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        comparison = pairs.comparison(slice(start, start + height))
-        summary = summarise(comparison, correction, objective)
-        met = comparison.count.sum()
-        return summary.unlabelled, summary.count, met, summary.unlabelled_similarity * met
-
-    blocks = [
-        checkpoint(block, start, use_reentrant=False, preserve_rng_state=False) for start in range(0, anchors, height)
-    ]
-    averages, counts, met, similarities = zip(*blocks, strict=True)
-    similarity = torch.stack(similarities).sum() / torch.stack(met).sum().clamp_min(1)
-    return _summary(pairs, torch.cat(averages), torch.cat(counts), similarity)
+    return [slice(start, min(start + height, anchors)) for start in range(0, anchors, height)]
 
 
 def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
@@ -82,7 +117,9 @@ def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
 def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
     """How many unlabelled samples each anchor meets."""
     if pairs.mask is None and pairs.shared:
-        return _pair_totals(pairs.query.detach(), pairs.key.detach(), pairs.query_ids, pairs.key_ids, None)[0]
+        count: Tensor
+        count, _ = _pair_totals(pairs.query.detach(), pairs.key.detach(), pairs.query_ids, pairs.key_ids, None)
+        return count
     return pairs.comparison().count
 
 
@@ -206,7 +243,7 @@ def _pair_totals(
     total = query.sum(dim=0) @ key.sum(dim=0)
     if query_ids is None or key_ids is None:
         return count, total
-    ids, group = key_ids.unique(return_inverse=True)
+    ids, group = torch.unique(key_ids, return_inverse=True)
     keys_of = torch.bincount(group, minlength=len(ids)).to(query.dtype)
     sum_of = key.new_zeros(len(ids), key.shape[1]).index_add_(0, group, key)
     place = torch.searchsorted(ids, query_ids).clamp_max(len(ids) - 1)

@@ -1,0 +1,1 @@
+"""What pucl tries out and measures, one experiment a file."""

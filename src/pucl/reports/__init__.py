@@ -1,0 +1,1 @@
+"""Results made visible: figures and pages, drawn from what experiments return."""

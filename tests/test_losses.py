@@ -1,0 +1,387 @@
+"""The modules: what they promise beyond the mathematics, and what they say to wrong input."""
+
+import copy
+import io
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import pucl
+from examples import related_views
+from pucl import Anneal, ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
+from pucl.corrections import PUCL, Hard, Plain
+from pucl.functional import compare, contrastive_loss, pair_views
+
+LOSSES: list[Callable[..., ContrastiveLoss]] = [
+    pucl.NTXentLoss,
+    pucl.DebiasedLoss,
+    pucl.HardLoss,
+    pucl.RingLoss,
+    pucl.PUCLLoss,
+]
+Make = Callable[..., ContrastiveLoss]
+every_loss = pytest.mark.parametrize("make", LOSSES, ids=lambda make: make.__name__)
+
+
+def views_of(batch: int = 16, dim: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    z0, z1 = related_views(batch, dim)
+    return z0, z1
+
+
+@every_loss
+def test_views_may_be_exchanged(make: Make) -> None:
+    z0, z1 = views_of()
+    torch.testing.assert_close(make()(z0, z1), make()(z1, z0), rtol=1e-12, atol=0)
+
+
+@every_loss
+def test_length_of_vectors_does_not_matter(make: Make) -> None:
+    z0, z1 = views_of()
+    scale = torch.rand(16, 1, dtype=torch.float64) * 1e3 + 1e-3
+    torch.testing.assert_close(make()(z0 * scale, z1 / scale), make()(z0, z1), rtol=1e-10, atol=0)
+
+
+@every_loss
+def test_reductions(make: Make) -> None:
+    z0, z1 = views_of()
+    losses = make(reduction="none")(z0, z1)
+    assert losses.shape == (32,)
+    torch.testing.assert_close(make(reduction="mean")(z0, z1), losses.mean())
+    torch.testing.assert_close(make(reduction="sum")(z0, z1), losses.sum())
+
+
+@every_loss
+def test_what_happened_is_kept(make: Make) -> None:
+    loss = make()
+    z0, z1 = (view.requires_grad_() for view in views_of())
+    loss(z0, z1)
+    assert loss.last is not None
+    assert 0 <= loss.last.floored < 1
+    assert loss.last.tau_plus == loss.tau_plus == loss.correction.tau_plus
+    cosines = torch.nn.functional.cosine_similarity(z0, z1)
+    torch.testing.assert_close(loss.last.positive_similarity, cosines.mean().detach())
+    assert not loss.last.loss.requires_grad
+    assert "tau'" in repr(loss)
+
+
+def test_more_views_are_more_positives() -> None:
+    views = related_views(8, 6, views=4)
+    loss = PUCLLoss(reduction="none")(*views)
+    assert loss.shape == (32,)
+    torch.testing.assert_close(loss, compare(pair_views(views), PUCL()).loss)
+
+
+def test_twins_in_a_batch_are_left_out() -> None:
+    z0, z1 = views_of(6)
+    twice = [torch.cat([z, z[:1]]) for z in (z0, z1)]
+    ids = torch.tensor([0, 1, 2, 3, 4, 5, 0])
+    losses = NTXentLoss(reduction="none")(*twice, ids=ids).view(2, 7)
+    without = NTXentLoss(reduction="none")(z0, z1).view(2, 6)
+    # The twins themselves see exactly what the one sample saw; the others see it twice.
+    torch.testing.assert_close(losses[:, 0], without[:, 0])
+    torch.testing.assert_close(losses[:, 6], without[:, 0])
+    assert (losses[:, 1:6] > without[:, 1:]).all()
+
+
+def test_set_progress_moves_annealed_settings() -> None:
+    loss = RingLoss(lower=0.0, upper=Anneal(1.0, 0.25, until=0.5))
+    z0, z1 = views_of()
+    torch.testing.assert_close(loss(z0, z1), NTXentLoss()(z0, z1))
+    loss.set_progress(0.75)
+    torch.testing.assert_close(loss(z0, z1), RingLoss(lower=0.0, upper=0.25)(z0, z1))
+
+
+def test_oracle_compares_with_true_negatives_alone() -> None:
+    z0, z1 = views_of(6)
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+    losses = OracleLoss(reduction="none", temperature=0.5)(z0, z1, labels=labels).view(2, 6)
+    stacked = torch.nn.functional.normalize(torch.stack([z0, z1]), dim=-1)
+    for v in range(2):
+        for i in range(6):
+            anchor = stacked[v, i]
+            others = stacked[:, labels != labels[i]].flatten(0, 1)
+            mean = (others @ anchor / 0.5).exp().mean()
+            positive = (stacked[1 - v, i] @ anchor / 0.5).exp()
+            # Ten samples were drawn; those of other classes speak for all ten.
+            torch.testing.assert_close(losses[v, i], -(positive / (positive + 10 * mean)).log())
+
+
+def test_oracle_without_a_true_negative_has_no_negative_term() -> None:
+    z0, z1 = (view.requires_grad_() for view in views_of(4))
+    for streaming in (False, True):
+        loss = OracleLoss(streaming=streaming)(z0, z1, labels=torch.zeros(4, dtype=torch.long))
+        loss.backward()
+        assert loss == 0
+        assert z0.grad is not None
+        assert (z0.grad == 0).all()
+
+
+def test_oracle_with_distinct_labels_is_plain() -> None:
+    z0, z1 = views_of()
+    for streaming in (False, True):
+        loss = OracleLoss(streaming=streaming)(z0, z1, labels=torch.arange(16))
+        torch.testing.assert_close(loss, NTXentLoss()(z0, z1))
+
+
+class TestMemoryBank:
+    def test_compares_with_earlier_keys_alone(self) -> None:
+        loss = PUCLLoss(memory_bank_size=24)
+        steps = [views_of(8) for _ in range(5)]
+        seen: list[torch.Tensor] = []
+        for z0, z1 in steps:
+            value = loss(z0, z1)
+            if seen:
+                expected = contrastive_loss(z0, z1, torch.cat(seen)[-24:], PUCL(), temperature=0.5)
+                torch.testing.assert_close(value, expected)
+            else:
+                assert value == 0
+            seen.append(z1)
+
+    def test_first_step_trains_through(self) -> None:
+        z0, z1 = (view.requires_grad_() for view in views_of())
+        PUCLLoss(memory_bank_size=64)(z0, z1).backward()
+        assert z0.grad is not None
+        assert (z0.grad == 0).all()
+
+    def test_gradient_after_the_queue_moved_on(self) -> None:
+        """The backward pass comes after the push: it must see the keys that were compared."""
+        loss = NTXentLoss(memory_bank_size=16)
+        loss(*views_of())
+        before = loss.queue.keys.clone() if loss.queue else torch.empty(0)
+        z0, z1 = (view.requires_grad_() for view in views_of())
+        loss(z0, z1).backward()
+        assert z0.grad is not None
+        (expected,) = torch.autograd.grad(contrastive_loss(z0, z1, before, Plain()), z0)
+        torch.testing.assert_close(z0.grad, expected)
+
+    def test_never_meets_its_own_key(self) -> None:
+        """The same sample came before: with its id it is left out, without it is met."""
+        z0, z1 = views_of(8)
+        ids = torch.arange(8)
+        named, unnamed = PUCLLoss(memory_bank_size=16), PUCLLoss(memory_bank_size=16)
+        for z in (z1, torch.randn_like(z1)):
+            named(z0, z, ids=ids if z is z1 else ids + 8)
+            unnamed(z0, z)
+        assert unnamed.queue is not None
+        keys = unnamed.queue.keys.clone()
+        key_ids = torch.cat([ids, ids + 8])
+        expected = contrastive_loss(z0, z1, keys, PUCL(), query_ids=ids, unlabelled_ids=key_ids)
+        torch.testing.assert_close(named(z0, z1, ids=ids), expected)
+        torch.testing.assert_close(unnamed(z0, z1), contrastive_loss(z0, z1, keys, PUCL()))
+        assert expected < contrastive_loss(z0, z1, keys, PUCL())
+
+    def test_survives_saving(self) -> None:
+        loss = PUCLLoss(memory_bank_size=20)
+        for _ in range(4):
+            loss(*views_of(8), ids=torch.randint(0, 50, (8,)))
+        file = io.BytesIO()
+        torch.save(loss.state_dict(), file)
+        file.seek(0)
+        restored = PUCLLoss(memory_bank_size=20)
+        restored.load_state_dict(torch.load(file, weights_only=True))
+        for _ in range(3):
+            z0, z1 = views_of(8)
+            ids = torch.randint(0, 50, (8,))
+            assert torch.equal(loss(z0, z1, ids=ids), restored(z0, z1, ids=ids))
+        assert loss.queue is not None
+        assert restored.queue is not None
+        assert torch.equal(loss.queue.keys, restored.queue.keys)
+        assert loss.queue.position == restored.queue.position == 56 % 20
+
+    def test_stands_still_in_evaluation(self) -> None:
+        loss = NTXentLoss(memory_bank_size=16)
+        loss(*views_of(8))
+        state = copy.deepcopy(loss.state_dict())
+        loss.eval()
+        loss(*views_of(8))
+        assert all(torch.equal(state[name], value) for name, value in loss.state_dict().items())
+
+    def test_two_views_only(self) -> None:
+        with pytest.raises(ValueError, match="expected two views, got 3"):
+            NTXentLoss(memory_bank_size=8)(*related_views(4, 3, views=3))
+
+
+class TestFloor:
+    def test_the_user_is_told_once(self) -> None:
+        z0, _ = views_of()
+        loss = PUCLLoss(alpha=0.6, c=0.0, temperature=0.1)
+        with pytest.warns(FlooredWarning, match=r"of the anchors are at the floor.*tau' = 0\.6.*temperature 0\.1"):
+            loss(z0, z0 + 0.01 * torch.randn_like(z0))
+        assert loss.last is not None
+        assert loss.last.floored == 1
+        loss(z0, z0)  # Warnings are errors here: a second one would fail.
+
+    @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+    def test_the_three_floors(self) -> None:
+        z0, _ = views_of()
+        z1 = z0 + 0.01 * torch.randn_like(z0)
+        temperature, count = 0.1, 30
+        positive = torch.nn.functional.cosine_similarity(z0, z1).repeat(2) / temperature
+        stacked = torch.nn.functional.normalize(torch.cat([z0, z1]), dim=1)
+        logits = stacked @ stacked.T / temperature
+        own = torch.arange(32)[:, None] % 16 == torch.arange(32) % 16
+        mean = logits.masked_fill(own, -torch.inf).logsumexp(1).exp() / count
+        expected = {
+            "temperature": torch.tensor(-1 / temperature).exp(),
+            "paper": torch.tensor(-1.0).exp(),
+            0.2: 0.2 * mean,
+        }
+        for floor, least in expected.items():
+            loss = PUCLLoss(alpha=0.6, c=0.0, temperature=temperature, floor=floor, reduction="none")  # type: ignore[arg-type]
+            value = loss(z0, z1)
+            assert loss.last is not None
+            assert loss.last.floored == 1
+            torch.testing.assert_close(value, torch.log1p(count * least / positive.exp()), check_dtype=False)
+
+    @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+    def test_only_a_relative_floor_still_teaches_about_the_unlabelled(self) -> None:
+        query, positive = related_views(4, 6, noise=0.01)
+        unlabelled = torch.randn(9, 6, dtype=torch.float64)
+        for floor, teaches in (("temperature", False), ("paper", False), (0.1, True)):
+            leaf = unlabelled.clone().requires_grad_()
+            loss = contrastive_loss(query, positive, leaf, PUCL(alpha=0.6, c=0), temperature=0.2, floor=floor)  # type: ignore[arg-type]
+            loss.backward()
+            assert leaf.grad is not None
+            assert bool((leaf.grad != 0).any()) == teaches
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("build", "message"),
+        [
+            (lambda: PUCLLoss(alpha=1.0), r"alpha is the share of positives.*0 <= alpha < 1, got 1\.0"),
+            (lambda: PUCLLoss(alpha=-0.1), "alpha is the share"),
+            (lambda: PUCLLoss(alpha=float("nan")), "alpha is the share"),
+            (lambda: PUCLLoss(c=1.5), r"c is the share of positives that is labelled.*got 1\.5"),
+            (lambda: PUCLLoss(beta=-1.0), "beta is the concentration on hard samples.*got -1"),
+            (lambda: pucl.DebiasedLoss(tau_plus=1), "tau_plus is the share of hidden positives"),
+            (lambda: RingLoss(lower=0.5, upper=0.5), "the band from lower to upper.*lower < upper"),
+            (lambda: RingLoss(lower=0.0, upper=1.2), "the band from lower to upper"),
+            (lambda: RingLoss(lower=0.2, upper=Anneal(1.0, 0.1)), "the band from lower to upper"),
+            (lambda: NTXentLoss(temperature=0), "temperature is what similarities are divided by.*got 0"),
+            (lambda: NTXentLoss(temperature=float("inf")), "temperature"),
+            (lambda: NTXentLoss(floor="zero"), "floor is below what.*got 'zero'"),  # type: ignore[arg-type]
+            (lambda: NTXentLoss(floor=1.5), "floor is below what"),
+            (lambda: NTXentLoss(reduction="avg"), "reduction says.*got 'avg'"),  # type: ignore[arg-type]
+            (lambda: NTXentLoss(memory_bank_size=-3), "how many embeddings the queue holds"),
+            (lambda: Anneal(1, 0, until=0), "until is the share of the training"),
+            (lambda: Anneal(1, 0).at(1.5), "progress is the share of the training"),
+            (lambda: OracleLoss(memory_bank_size=8), "labels are unknown"),
+        ],
+    )
+    def test_settings(self, build: Callable[[], object], message: str, without_shape_checks: None) -> None:
+        with pytest.raises(ValueError, match=message):
+            build()
+
+    @pytest.mark.parametrize(
+        ("views", "error", "message"),
+        [
+            ([torch.randn(4, 3)], ValueError, "expected at least two views, got 1"),
+            ([torch.randn(1, 3)] * 2, ValueError, "expected a batch of at least 2, got 1"),
+            ([torch.randn(0, 3)] * 2, ValueError, r"z0 holds embeddings: expected at least one.*\(0, 3\)"),
+            ([torch.randn(4, 3), torch.randn(5, 3)], ValueError, r"the same shape, got \(4, 3\) and \(5, 3\)"),
+            ([torch.randn(4, 3), torch.randn(4, 2)], ValueError, "the same dimension, got 3 and 2"),
+            ([torch.randn(4), torch.randn(4)], ValueError, r"expected the shape \[batch, dim\], got \(4,\)"),
+            ([torch.ones(4, 3, dtype=torch.int64)] * 2, TypeError, "expected a floating-point tensor, got torch.int64"),
+            ([[1.0, 2.0]] * 2, TypeError, "expected a torch tensor, got list"),
+            ([torch.full((4, 3), torch.nan)] * 2, ValueError, "NaN, infinite or overflowing values in 4 of 4 vectors"),
+            ([torch.randn(4, 3), torch.full((4, 3), torch.inf)], ValueError, "z1 holds embeddings: expected finite"),
+            ([torch.randn(4, 3), torch.randn(4, 3, device="meta")], ValueError, "one device, got cpu and meta"),
+        ],
+    )
+    def test_embeddings(
+        self, views: list[torch.Tensor], error: type[Exception], message: str, without_shape_checks: None
+    ) -> None:
+        for loss in (PUCLLoss(), PUCLLoss(streaming=True)):
+            with pytest.raises(error, match=message):
+                loss(*views)
+
+    def test_ids(self, without_shape_checks: None) -> None:
+        z0, z1 = views_of(4)
+        with pytest.raises(
+            ValueError, match="ids names the sample of each row: expected 4 integers, got torch.float32"
+        ):
+            NTXentLoss()(z0, z1, ids=torch.rand(4))
+        with pytest.raises(ValueError, match=r"expected 4 integers, got torch.int64 of shape \(3,\)"):
+            NTXentLoss()(z0, z1, ids=torch.arange(3))
+
+    def test_functional(self, without_shape_checks: None) -> None:
+        q, k, u = torch.randn(4, 3), torch.randn(4, 3), torch.randn(6, 3)
+        plain = Plain()
+        with pytest.raises(ValueError, match="one row for each of the 4 anchors in query, got 3"):
+            contrastive_loss(q, k[:3], u, plain)
+        with pytest.raises(ValueError, match="at least one.*got"):
+            contrastive_loss(q, k, u[:0], plain)
+        with pytest.raises(ValueError, match="expected one for each of the 4 anchors in query, got 2"):
+            contrastive_loss(q, k, u.expand(2, 6, 3), plain)
+        with pytest.raises(ValueError, match=r"mask says which samples count.*\(4, 6\).*got torch.float32"):
+            contrastive_loss(q, k, u, plain, mask=torch.ones(4, 6))
+        with pytest.raises(ValueError, match="expected both or neither, got one"):
+            contrastive_loss(q, k, u, plain, query_ids=torch.arange(4))
+        with pytest.raises(ValueError, match="expected vectors of length one, got one of length"):
+            contrastive_loss(q * 9, k, u, plain, normalize=False)
+        with pytest.raises(ValueError, match="objective is the form of the loss.*got 'nce'"):
+            contrastive_loss(q, k, u, plain, objective="nce")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="must hold at least one of the 6 unlabelled samples"):
+            contrastive_loss(q, k, u, pucl.corrections.Ring(lower=0.0, upper=0.1))
+
+    def test_a_zero_vector_is_similar_to_nothing(self) -> None:
+        z0, z1 = views_of(5)
+        z0[2] = 0
+        z0.requires_grad_()
+        loss = PUCLLoss(temperature=0.1)
+        loss(z0, z1).backward()
+        assert loss.last is not None
+        assert loss.last.loss.isfinite().all()
+        assert z0.grad is not None
+        assert z0.grad.isfinite().all()
+        assert z0.grad.abs().max() < 1e3
+
+    def test_mixed_precision_is_computed_in_the_better_one(self) -> None:
+        z0, z1 = views_of()
+        assert PUCLLoss()(z0, z1.float()).dtype == torch.float64
+        assert PUCLLoss()(z0.half(), z1.bfloat16()).dtype == torch.float32
+        assert PUCLLoss()(z0.half(), z1.float()).dtype == torch.float32
+
+
+class TestHalfPrecision:
+    @every_loss
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    @pytest.mark.parametrize("streaming", [False, True])
+    def test_under_autocast_the_loss_is_float32(self, make: Make, dtype: torch.dtype, streaming: bool) -> None:
+        z0, z1 = (view.to(dtype) for view in views_of(32))
+        exact = make(temperature=0.07)(z0.double(), z1.double())
+        leaves = [z.clone().requires_grad_() for z in (z0, z1)]
+        with torch.autocast("cpu", dtype=dtype):
+            loss = make(temperature=0.07, streaming=streaming)(*leaves)
+        loss.backward()
+        assert loss.dtype == torch.float32
+        torch.testing.assert_close(loss.double(), exact, rtol=2e-5, atol=1e-6)
+        assert leaves[0].grad is not None
+        assert leaves[0].grad.dtype == dtype
+        assert leaves[0].grad.isfinite().all()
+
+    def test_matrix_products_are_not_halved(self) -> None:
+        """Float32 embeddings under autocast: a product in half precision would be off in the third digit."""
+        z0, z1 = (view.float() for view in views_of(64))
+        exact = NTXentLoss(temperature=0.05)(z0.double(), z1.double())
+        for streaming in (False, True):
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = NTXentLoss(temperature=0.05, streaming=streaming)(z0, z1)
+            torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=0)
+
+
+def test_hard_equals_published_form() -> None:
+    """HCL's own formula: N sum h^(1+beta) / sum h^beta, debiased."""
+    z0, z1 = views_of(8)
+    tau, beta, t = 0.05, 0.7, 0.5
+    stacked = torch.nn.functional.normalize(torch.cat([z0, z1]), dim=1)
+    h = (stacked @ stacked.T / t).exp()
+    keep = torch.arange(16)[:, None] % 8 != torch.arange(16) % 8
+    negatives = h[keep].view(16, 14)
+    positive = h[torch.arange(16), torch.arange(16).roll(8)]
+    reweighted = 14 * negatives.pow(1 + beta).sum(1) / negatives.pow(beta).sum(1)
+    estimate = (reweighted - 14 * tau * positive) / (1 - tau)
+    expected = -(positive / (positive + estimate.clamp_min(14 * torch.tensor(-1 / t).exp()))).log()
+    torch.testing.assert_close(compare(pair_views([z0, z1]), Hard(tau_plus=tau, beta=beta)).loss, expected)
