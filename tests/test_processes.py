@@ -82,7 +82,7 @@ def gradient_is_what_all_processes_found_out() -> None:
     own.requires_grad_()
     # Process r weighs row i by (r + 1) * (i + 1), so by hand row i has the gradient (1 + 2 + ...) * (i + 1).
     row = torch.arange(1.0, len(whole) + 1, dtype=torch.float64)[:, None]
-    ((processes.rank() + 1) * row * processes.gather(own, sizes)).sum().backward()  # type: ignore[no-untyped-call]
+    ((processes.rank() + 1) * row * processes.gather(own, sizes)).sum().backward()
     start = sum(sizes[: processes.rank()])
     everybody = sum(range(1, processes.world_size() + 1))
     expected = (everybody * row).expand(-1, 2)[start : start + len(own)]
@@ -167,8 +167,7 @@ def what_is_reported_speaks_for_all() -> None:
         assert torch.allclose(getattr(alone.last, name), getattr(together.last, name)), name
 
 
-def a_lone_sample_is_refused_everywhere() -> None:
-    # One sample in each process is enough: there are others to compare it with.
+def one_sample_in_each_process_is_enough() -> None:
     loss = NTXentLoss(gather_distributed=True)
     assert loss(torch.randn(1, 4), torch.randn(1, 4)).isfinite()
 
@@ -201,7 +200,7 @@ SCENES: list[Callable[[], None]] = [
     unlike_processes_are_told_so,
     wrong_sizes_are_refused,
     what_is_reported_speaks_for_all,
-    a_lone_sample_is_refused_everywhere,
+    one_sample_in_each_process_is_enough,
     compiled_is_the_same,
 ]
 

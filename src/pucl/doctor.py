@@ -35,7 +35,7 @@ Verdict = Literal["ok", "no", "FAILED"]
 EXACT = 1e-10  # Relative difference of float64 numbers that should be equal.
 PATIENCE = 120.0  # Seconds for many processes to finish; they take about ten.
 HALF_PRECISION_PATIENCE = 60.0
-FEWEST_ALLOWED = 8  # Processes that any machine may be asked for.
+ALWAYS_ALLOWED = 8  # So many processes any machine may be asked for; beyond it, four for each core.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,7 +418,7 @@ def certify(world_size: int, *, timeout: float = PATIENCE) -> Certificate:
 
 def check_world_size(world_size: int) -> None:
     """Refuse numbers of processes that prove nothing or bring the machine down."""
-    most = max(FEWEST_ALLOWED, 4 * (os.cpu_count() or 1))
+    most = max(ALWAYS_ALLOWED, 4 * (os.cpu_count() or 1))
     if not 2 <= world_size <= most:
         reason = "; one process has nobody to agree with" if world_size == 1 else ""
         raise ValueError(

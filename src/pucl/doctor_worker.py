@@ -262,7 +262,7 @@ def _result(loss: ContrastiveLoss, batch: Batch, encoder: nn.Module | None) -> R
     known = {"labels": batch.labels} if isinstance(loss, OracleLoss) else {}
     value: Tensor = loss(*views, ids=batch.ids, **known)
     # Not autograd.grad: DistributedDataParallel averages what backward() leaves in the parameters.
-    value.sum().backward()  # type: ignore[no-untyped-call]
+    value.sum().backward()
     gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone() for leaf in wanted]
     return Result(
         value.detach(),

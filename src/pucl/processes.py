@@ -36,7 +36,7 @@ def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_A
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         nonlocal left_out
         if left_out is None:  # Not before the first call: the compiler takes a second to import.
-            left_out = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            left_out = torch.compiler.disable(function)
         return left_out(*args, **kwargs)
 
     return call

@@ -1,6 +1,7 @@
 """The benchmark of the losses: that it measures what it says. How fast anything is, no test says."""
 
 import json
+import os
 import statistics
 import sys
 from collections.abc import Callable
@@ -169,6 +170,16 @@ def test_floored_anchors_are_reported_instead_of_warned_of(tmp_path: Path, capsy
     options = ["--batch-sizes", "8", "--losses", "pucl", "--no-memory", "--temperature", "0.05"]
     assert run_bench(tmp_path, *options)["rows"][0]["floored"] > 0.5
     assert "of the anchors are at the floor (pucl, batch 8)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("load", [0.5, 2.5])
+def test_busy_machine_is_reported(
+    load: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr(measure, "usable_cores", lambda: 2)
+    run_bench(tmp_path, "--batch-sizes", "4", "--losses", "pucl", "--no-memory")
+    assert ("busy before this began (load 2.5 on 2 cores)" in " ".join(capsys.readouterr().out.split())) == (load > 1)
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import torch
 from pucl.cli import main
 from pucl.commands import theory as command
 from pucl.corrections import PUCL
-from pucl.experiments import theory
 from pucl.experiments.theory import (
     Anchors,
     DensityCheck,
@@ -25,6 +24,7 @@ from pucl.experiments.theory import (
     check_lemma_densities,
     check_lemma_samples,
     controlled_means,
+    lemma,
     measure_theory,
     run_trials,
     theorem_bound,
@@ -124,7 +124,7 @@ def test_lemma_holds_as_densities(alpha: float, c: float) -> None:
 
 
 def test_a_wrong_lemma_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theory, "unlabelled_density", lambda p, n, alpha, c: unlabelled_density(p, n, alpha, c + 1e-9))
+    monkeypatch.setattr(lemma, "unlabelled_density", lambda p, n, alpha, c: unlabelled_density(p, n, alpha, c + 1e-9))
     check = check_lemma_densities(
         World(classes=10, concentration=10.0), 0.12, 0.1, points=2000, generator=fixed_generator()
     )

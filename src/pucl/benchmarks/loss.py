@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import torch
 
 import pucl
-from pucl import ContrastiveLoss, DebiasedLoss, FlooredWarning, HardLoss, NTXentLoss, PUCLLoss, RingLoss
 from pucl.benchmarks.measure import (
     Peak,
     Spread,
@@ -27,6 +26,7 @@ from pucl.benchmarks.measure import (
 )
 from pucl.contrast.correction import check_range
 from pucl.contrast.streaming import TILE
+from pucl.losses import ContrastiveLoss, DebiasedLoss, FlooredWarning, HardLoss, NTXentLoss, PUCLLoss, RingLoss
 from pucl.shapes import Float, Tensor
 
 TwoViewLoss = Callable[[Tensor, Tensor], Tensor]
@@ -335,7 +335,7 @@ def make_step(
         for view in views:
             view.grad = None
         value = compute(*views)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return value.detach()
 
     return step

@@ -204,6 +204,12 @@ def _notes(report: Report) -> list[str]:
         if row.floored > 0.5:
             notes.append(f"{row.floored:.0%} of the anchors are at the floor ({_place(row)}).")
     notes += [f"Not here: {peer} ({reason})." for peer, reason in report.absent_peers.items()]
+    load, cores = report.machine["load_average_before"], report.machine["cores"]
+    if isinstance(load, float) and isinstance(cores, int) and load > cores / 2:
+        notes.append(
+            f"The machine was busy before this began (load {load:.1f} on {cores} cores): threads that wait for each "
+            f"other are then slowed down beyond measure. Use --threads 1, or come back when it is quiet."
+        )
     return list(dict.fromkeys(notes))
 
 

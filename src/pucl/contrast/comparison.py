@@ -1,8 +1,7 @@
 """What one anchor is compared with: its positives, its unlabelled samples, and how low a logit can be."""
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 
@@ -27,6 +26,11 @@ class Comparison:
         drawn: How many unlabelled samples there were before any were masked as known positives (the
             oracle does that). Those left then speak for that many. None: as many as the mask shows.
 
+    Attributes:
+        count: N, how many unlabelled samples each anchor has.
+        visible: The unlabelled logits with masked ones at -inf, where no exponential sees them. Rows without
+            any sample are zero instead, so that nothing computed from them is NaN; `count` tells them apart.
+
     Note:
         An anchor whose unlabelled samples are all masked is compared with nothing. Its negative term is
         zero, and so is its InfoNCE loss.
@@ -39,6 +43,8 @@ class Comparison:
     lowest: float | Float[Tensor, ""] = -math.inf
     temperature: float | Float[Tensor, ""] = 1.0
     drawn: Float[Tensor, " anchor"] | None = None
+    count: Float[Tensor, " anchor"] = field(init=False, repr=False)
+    visible: Float[Tensor, "anchor unlabelled"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, logits in (("positive", self.positive), ("unlabelled", self.unlabelled)):
@@ -63,25 +69,16 @@ class Comparison:
                     f"{name} says which samples count: expected a bool tensor of shape {tuple(logits.shape)}, "
                     f"got {mask.dtype} of shape {tuple(mask.shape)}"
                 )
+        count, visible = self._seen()
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "visible", visible)
 
-    @cached_property
-    def count(self) -> Float[Tensor, " anchor"]:
-        """N: how many unlabelled samples each anchor has."""
+    def _seen(self) -> tuple[Float[Tensor, " anchor"], Float[Tensor, "anchor unlabelled"]]:
         if self.mask is None:
-            return self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1])
-        return self.mask.sum(dim=1).to(self.unlabelled.dtype)
-
-    @cached_property
-    def visible(self) -> Float[Tensor, "anchor unlabelled"]:
-        """The unlabelled logits with masked ones at -inf, where no exponential sees them.
-
-        Rows without any sample are zero instead, so that nothing computed from them is NaN; `count`
-        tells them apart.
-        """
-        if self.mask is None:
-            return self.unlabelled
-        hidden = self.unlabelled.masked_fill(~self.mask, -math.inf)
-        return hidden.masked_fill((self.count == 0)[:, None], 0.0)
+            return self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1]), self.unlabelled
+        count = self.mask.sum(dim=1).to(self.unlabelled.dtype)
+        visible = self.unlabelled.masked_fill(~self.mask, -math.inf)
+        return count, visible.masked_fill((count == 0)[:, None], 0.0)
 
     def unlabelled_similarity(self) -> Float[Tensor, ""]:
         """The mean similarity of the pairs that count, for reports."""

@@ -186,9 +186,10 @@ def check_temperature(temperature: Temperature) -> None:
     """Refuse a temperature that is not a positive number (a tensor on an accelerator is believed)."""
     if isinstance(temperature, torch.Tensor) and (temperature.device.type != "cpu" or torch.compiler.is_compiling()):
         return
-    if not 0 < float(temperature) < math.inf:
+    value = float(_detached(temperature))
+    if not 0 < value < math.inf:
         raise ValueError(
-            f"temperature is what similarities are divided by: expected 0 < temperature < inf, got {temperature}"
+            f"temperature is what similarities are divided by: expected 0 < temperature < inf, got {value:g}"
         )
 
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 
@@ -43,12 +42,12 @@ class Pairs:
     temperature: float | Float[Tensor, ""] = 1.0
     drawn: Float[Tensor, " anchor"] | None = None
 
-    @cached_property
+    @property
     def shared(self) -> bool:
         """Whether all anchors have the same unlabelled samples."""
         return self.key.ndim == 2
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """Anchors and unlabelled samples: the size of the matrix of logits, if it were held."""
         return len(self.query), self.key.shape[-2]

@@ -1,0 +1,59 @@
+"""torch.compile around a training step."""
+
+import subprocess
+import sys
+
+import pytest
+
+# In a process of its own, since the shape checks of the tests are not for a compiler to see.
+PROGRAM = """
+import sys, warnings, torch, pucl
+warnings.simplefilter("error", pucl.FlooredWarning)
+torch.set_num_threads(1)
+name, backend, bank = sys.argv[1], sys.argv[3], int(sys.argv[4])
+streaming, whole = sys.argv[2] == "True", sys.argv[5] == "True"
+
+def run(compiled):
+    torch.manual_seed(0)
+    encoder = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8)).double()
+    loss = getattr(pucl, name)(temperature=0.5, streaming=streaming, memory_bank_size=bank)
+    optimiser = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    def forward(x0, x1):
+        return loss(encoder(x0), encoder(x1))
+    step = torch.compile(forward, backend=backend, fullgraph=whole) if compiled else forward
+    values = []
+    for _ in range(6):
+        x = torch.randn(10, 12, dtype=torch.float64)
+        optimiser.zero_grad()
+        value = step(x + 0.3 * torch.randn_like(x), x + 0.3 * torch.randn_like(x))
+        value.backward()
+        optimiser.step()
+        values.append(value.item())
+    return values, [p.detach() for p in encoder.parameters()]
+
+(eager, weights), (compiled, compiled_weights) = run(False), run(True)
+assert len(set(eager)) == 6, eager
+torch.testing.assert_close(compiled, eager, rtol=1e-9, atol=1e-11)
+for one, other in zip(weights, compiled_weights):
+    torch.testing.assert_close(other, one, rtol=1e-8, atol=1e-10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "streaming", "backend", "bank", "whole"),
+    [
+        ("PUCLLoss", False, "inductor", 0, True),
+        ("PUCLLoss", True, "inductor", 0, True),
+        ("HardLoss", True, "aot_eager", 0, True),
+        ("RingLoss", False, "aot_eager", 0, True),
+        ("RingLoss", True, "aot_eager", 0, False),
+        ("PUCLLoss", True, "aot_eager", 24, False),
+    ],
+)
+def test_a_compiled_step_is_the_step(name: str, streaming: bool, backend: str, bank: int, whole: bool) -> None:
+    arguments = [name, str(streaming), backend, str(bank), str(whole)]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

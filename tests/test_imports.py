@@ -1,0 +1,105 @@
+"""Imports point one way, and a bare install imports."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "pucl"
+
+# A part may import from those in its own row and in rows above; cli is last and may import from all.
+LAYERS = [
+    {"shapes"},
+    {"contrast"},
+    {"corrections"},
+    {"memory", "processes"},
+    {"functional"},
+    {"losses", "frameworks"},
+    {"adapters"},
+    {"experiments", "benchmarks", "reports", "doctor", "doctor_worker"},
+    {"commands"},
+    {"cli", "__init__", "__main__"},
+]
+LAYER_OF = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
+ONLY = {
+    "contrast": {"torch"},
+    "corrections": {"torch"},
+    "losses": {"torch"},
+    "memory": {"torch"},
+    "processes": {"torch"},
+    "functional": {"torch"},
+    "adapters": {"torch"},
+}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[str]:
+    """Every module that a file imports anywhere, in full; names taken from `pucl` itself as modules."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [f"pucl.{alias.name}" for alias in node.names] if node.module == "pucl" else [node.module]
+    return found
+
+
+def test_every_part_has_a_place() -> None:
+    assert {part_of(path) for path in SOURCE.rglob("*.py")} == LAYER_OF.keys()
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    part = part_of(path)
+    for module in imports_of(path):
+        package, *rest = module.split(".")
+        if package == "pucl" and rest and rest[0] in LAYER_OF:
+            assert LAYER_OF[rest[0]] <= LAYER_OF[part], f"{part} may not import {module}"
+        elif package != "pucl" and part in ONLY and package not in sys.stdlib_module_names:
+            assert package in ONLY[part], f"{part} may import only {ONLY[part]}, not {module}"
+
+
+def test_torch_distributed_has_one_importer() -> None:
+    importers = {part_of(path) for path in SOURCE.rglob("*.py") if "torch.distributed" in imports_of(path)}
+    assert importers == {"processes"}
+
+
+@pytest.mark.slow
+def test_import_needs_torch_and_numpy_alone(tmp_path: Path) -> None:
+    """With every other installed distribution made unimportable, pucl and its command line still import."""
+    program = """
+import sys, importlib.abc, importlib.metadata
+torch_alone = {"torch", "numpy", "pucl"}
+def needs(name, seen):
+    if name.lower() in seen: return seen
+    seen.add(name.lower())
+    try: requirements = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError: return seen
+    for requirement in requirements:
+        if "extra ==" not in requirement:
+            word = "".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0]
+            needs(word, seen)
+    return seen
+allowed = needs("torch", set()) | needs("numpy", set()) | {"pucl"}
+def plain(name): return name.lower().replace("_", "-")
+allowed = {plain(name) for name in allowed}
+blocked = {module for module, owners in importlib.metadata.packages_distributions().items()
+           if not any(plain(owner) in allowed for owner in owners)}
+assert "matplotlib" in blocked and "jaxtyping" in blocked and "torch" not in blocked, blocked
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked: raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import torch, pucl, pucl.cli
+loss = pucl.PUCLLoss()(torch.randn(4, 3), torch.randn(4, 3))
+assert loss > 0
+assert pucl.cli.main(["--help"]) == 0
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert "usage: pucl" in done.stdout

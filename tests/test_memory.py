@@ -1,0 +1,86 @@
+"""Queue and bank."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pucl.memory import Bank, Queue
+
+
+@settings(deadline=None, max_examples=60)
+@given(size=st.integers(1, 9), batches=st.lists(st.integers(0, 12), min_size=1, max_size=8))
+def test_a_queue_holds_the_most_recent(size: int, batches: list[int]) -> None:
+    queue, all_ids = Queue(size), []
+    for batch in batches:
+        ids = torch.arange(len(all_ids), len(all_ids) + batch)
+        queue.push(ids[:, None].double().repeat(1, 2), ids)
+        all_ids.extend(ids.tolist())
+    keys, ids = queue.contents()
+    assert sorted(ids.tolist()) == all_ids[-size:]
+    assert torch.equal(keys[:, 0], ids.double())
+    assert queue.position == len(all_ids) % size
+
+
+def test_a_queue_overwrites_the_oldest_place_by_place() -> None:
+    queue = Queue(5, dim=1)
+    queue.push(torch.tensor([[0.0], [1.0], [2.0]]))
+    queue.push(torch.tensor([[3.0], [4.0], [5.0]]))
+    assert queue.keys[:, 0].tolist() == [5, 1, 2, 3, 4]
+    queue.push(torch.tensor([[6.0]]))
+    assert queue.keys[:, 0].tolist() == [5, 6, 2, 3, 4]
+
+
+def test_a_queue_of_unknown_dimension_takes_a_saved_one() -> None:
+    saved = Queue(4, dim=3)
+    saved.push(torch.randn(6, 3), torch.arange(6))
+    queue = Queue(4)
+    queue.load_state_dict(saved.state_dict())
+    for name, value in saved.state_dict().items():
+        assert torch.equal(queue.state_dict()[name], value)
+    assert len(queue.contents()[0]) == 4
+
+
+def test_a_queue_of_another_size_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        Queue(4, dim=3).load_state_dict(Queue(5, dim=3).state_dict())
+
+
+def test_wrong_keys_are_refused(without_shape_checks: None) -> None:
+    queue = Queue(4, dim=3)
+    with pytest.raises(ValueError, match=r"expected the shape \[batch, dim\], got \(3,\)"):
+        queue.push(torch.randn(3))
+    with pytest.raises(ValueError, match="a queue of dimension 3: expected the same, got 2"):
+        queue.push(torch.randn(2, 2))
+    with pytest.raises(ValueError, match="how many embeddings the queue holds"):
+        Queue(0)
+
+
+def test_a_bank_never_draws_the_sample_itself_and_all_others_alike() -> None:
+    bank, ids = Bank(5, 3), torch.arange(5)
+    drawn = bank.draw(ids, 4000, generator=torch.Generator().manual_seed(0))
+    for i in range(5):
+        counts = torch.bincount(drawn[i], minlength=5)
+        assert counts[i] == 0
+        # 4,000 draws among four: 1,000 each, give or take five standard deviations.
+        others = counts[torch.arange(5) != i]
+        assert ((others - 1000).abs() < 5 * (4000 * 0.25 * 0.75) ** 0.5).all()
+
+
+def test_a_bank_moves_only_what_it_is_told_and_stays_on_the_sphere() -> None:
+    bank = Bank(6, 4, momentum=0.25)
+    before, ids, new = bank.entries.clone(), torch.tensor([1, 4]), torch.randn(2, 4)
+    bank.update(ids, new)
+    unit = torch.nn.functional.normalize(new, dim=1)
+    expected = torch.nn.functional.normalize(0.25 * before[ids] + 0.75 * unit, dim=1)
+    torch.testing.assert_close(bank.entries[ids], expected)
+    rest = torch.tensor([0, 2, 3, 5])
+    assert torch.equal(bank.entries[rest], before[rest])
+    torch.testing.assert_close(bank.entries.norm(dim=1), torch.ones(6))
+
+
+def test_wrong_banks_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        Bank(1, 3)
+    with pytest.raises(ValueError, match="momentum is the share of the old entry"):
+        Bank(4, 3, momentum=1.0)
