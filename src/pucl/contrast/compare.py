@@ -34,7 +34,7 @@ def compare(
     form = OBJECTIVES[objective]
     # Under autocast a matrix product would fall back to half precision.
     with torch.autocast(pairs.query.device.type, enabled=False):
-        if streaming_pays(pairs) if streaming is None else streaming:
+        if streaming_pays(pairs, correction, form) if streaming is None else streaming:
             summary = stream(pairs, correction, form)
         else:
             summary = summarise(pairs.comparison(), correction, form)

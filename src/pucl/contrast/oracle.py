@@ -19,4 +19,4 @@ def without_false_negatives(
     An anchor whose unlabelled samples are all of its own class has no negative left, and its negative term is 0.
     """
     drawn = pair_counts(pairs)
-    return replace(pairs, query_ids=query_labels, key_ids=key_labels, drawn=drawn)
+    return replace(pairs, query_ids=query_labels, key_ids=key_labels, period=0, drawn=drawn)

@@ -108,6 +108,7 @@ def pair_views(
     stacked = stack_views(views, normalize=normalize)
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
+    regular = ids is None and others is None
     ids = (torch.arange(batch, device=stacked.device) if ids is None else ids).repeat(count)
     vectors = stacked.flatten(0, 1)
     if others is None:
@@ -128,6 +129,7 @@ def pair_views(
         query_ids=ids,
         key_ids=key_ids,
         symmetric=others is None,
+        period=batch if regular else 0,
         bound=_bound(temperature),
         lowest=-1 / temperature,
         temperature=_detached(temperature),

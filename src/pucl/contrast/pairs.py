@@ -23,6 +23,8 @@ class Pairs:
         key_ids: The ids of the other side.
         mask: True where a pair counts.
         symmetric: Queries and keys are the same vectors with the same ids.
+        period: With `symmetric`, the ids are 0 to period - 1, again and again: view after view of a batch. Then
+            the pairs to be left out are known without comparing ids. 0: not so.
         bound: No logit is larger than this in absolute value; inf if unknown.
         lowest: The least value that a logit can take; see `Comparison`.
         temperature: What similarities were divided by.
@@ -37,6 +39,7 @@ class Pairs:
     key_ids: Int[Tensor, " unlabelled"] | None = None
     mask: Bool[Tensor, "anchor unlabelled"] | None = None
     symmetric: bool = False
+    period: int = 0
     bound: float = math.inf
     lowest: float | Float[Tensor, ""] = -math.inf
     temperature: float | Float[Tensor, ""] = 1.0
@@ -77,6 +80,7 @@ class Pairs:
             mask=None if self.mask is None else self.mask[rows],
             drawn=None if self.drawn is None else self.drawn[rows],
             symmetric=False,
+            period=0,
         )
 
     def _counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:

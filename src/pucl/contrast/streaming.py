@@ -27,20 +27,26 @@ from pucl.shapes import Float, Tensor
 TILE = 512  # A tile of 512 x 512 float32 numbers, 1 MiB, stays in cache.
 BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
 PAYS_FROM = 1 << 16  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
+ROWS_PAY_FROM = 1 << 26  # The same for what is streamed by rows: slower, but 256 MiB a matrix is enough.
+FEW_DIAGONALS = 16  # Up to so many in a tile, filling them is quicker than comparing ids.
 SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all ordinary float32 numbers.
 
 
 def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
     """What `summarise` gives of ``pairs.comparison()``, in memory linear in the number of anchors."""
-    if correction.tilt is None or not isinstance(objective, InfoNCE) or not pairs.shared:
+    if correction.tilt is None or not _by_tiles(pairs, correction, objective):
         return _stream_rows(pairs, correction, objective)
     return _stream_tiles(pairs, correction.tilt)
 
 
-def streaming_pays(pairs: Pairs) -> bool:
-    """Whether the matrix of logits is large enough that making it in parts is the faster way."""
+def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
+    """Whether the matrix of logits is so large that it is better made in parts."""
     anchors, unlabelled = pairs.shape
-    return anchors * unlabelled >= PAYS_FROM
+    return anchors * unlabelled >= (PAYS_FROM if _by_tiles(pairs, correction, objective) else ROWS_PAY_FROM)
+
+
+def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
+    return correction.tilt is not None and isinstance(objective, InfoNCE) and pairs.shared
 
 
 def _stream_rows(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
@@ -102,12 +108,12 @@ def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
     query, key, query_ids, key_ids, mask = pairs.query, pairs.key, pairs.query_ids, pairs.key_ids, pairs.mask
     if mask is not None and query_ids is not None and key_ids is not None:
         mask, query_ids, key_ids = mask & (query_ids[:, None] != key_ids[None, :]), None, None
-    count, logit_sum = _pair_totals(query.detach(), key.detach(), query_ids, key_ids, mask)
+    count, logit_sum = _pair_totals(query.detach(), key.detach(), pairs.period, query_ids, key_ids, mask)
     scales = [1.0 + tilt, tilt] if tilt else [1.0]
     bounded = pairs.bound * scales[0] <= SAFE_EXPONENT
     # Without a bound every row is shifted by its own maximum, and a mirror image has another one.
     symmetric = pairs.symmetric and bounded and mask is None
-    sums = _log_sums(query, key, scales, symmetric, bounded, query_ids, key_ids, mask)
+    sums = _log_sums(query, key, scales, symmetric, bounded, pairs.period, query_ids, key_ids, mask)
     average = sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
     similarity = logit_sum / count.sum().clamp_min(1) * pairs.temperature
     speaks_for = count if pairs.drawn is None else torch.where(count > 0, pairs.drawn, 0.0)
@@ -118,7 +124,9 @@ def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
     """How many unlabelled samples each anchor meets."""
     if pairs.mask is None and pairs.shared:
         count: Tensor
-        count, _ = _pair_totals(pairs.query.detach(), pairs.key.detach(), pairs.query_ids, pairs.key_ids, None)
+        count, _ = _pair_totals(
+            pairs.query.detach(), pairs.key.detach(), pairs.period, pairs.query_ids, pairs.key_ids, None
+        )
         return count
     return pairs.comparison().count
 
@@ -150,6 +158,7 @@ def _log_sums(
     scales: list[float],
     symmetric: bool,
     bounded: bool,
+    period: int,
     query_ids: torch.Tensor | None,
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
@@ -157,8 +166,8 @@ def _log_sums(
     """Log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
     sums = query.new_zeros(len(scales), len(query))
     highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
-    buffer = query.new_empty(TILE * TILE if len(scales) > 1 else 0)
-    for rows, columns, logits in _tiles(query, key, symmetric, query_ids, key_ids, mask):
+    buffer = _tile_buffer(query, key, needed=len(scales) > 1)
+    for rows, columns, logits in _tiles(query, key, symmetric, period, query_ids, key_ids, mask):
         if not bounded:  # Keep what was summed so far relative to the highest logit so far.
             before = highest[rows].clone()
             highest[rows] = torch.maximum(before, logits.amax(dim=1))
@@ -187,6 +196,7 @@ def _log_sums_backward(
     scales: list[float],
     symmetric: bool,
     bounded: bool,
+    period: int,
     query_ids: torch.Tensor | None,
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
@@ -200,18 +210,21 @@ def _log_sums_backward(
     outer = gradient * gradient.new_tensor(scales)[:, None]
     if bounded:
         outer = outer * torch.exp(-log_sums)
-    buffers = [query.new_empty(TILE * TILE) for _ in range(2 if symmetric or len(scales) > 1 else 0)]
-    for rows, columns, logits in _tiles(query, key, symmetric, query_ids, key_ids, mask):
+    terms_buffer = _tile_buffer(query, key, needed=len(scales) > 1)
+    outer_buffer = _tile_buffer(query, key, needed=symmetric)
+    for rows, columns, logits in _tiles(query, key, symmetric, period, query_ids, key_ids, mask):
         slopes = logits
         for s, scale in enumerate(scales):
             last = s == len(scales) - 1
-            terms = logits if last else _view(buffers[0], logits.shape)
+            terms = logits if last else _view(terms_buffer, logits.shape)
             if bounded:
                 terms = _exponentials(logits, scale, out=terms)
             else:
                 terms = torch.sub(torch.mul(logits, scale, out=terms), log_sums[s, rows, None], out=terms).exp_()
             if symmetric:
-                terms.mul_(torch.add(outer[s, rows, None], outer[s, None, columns], out=_view(buffers[1], terms.shape)))
+                terms.mul_(
+                    torch.add(outer[s, rows, None], outer[s, None, columns], out=_view(outer_buffer, terms.shape))
+                )
             else:
                 terms.mul_(outer[s, rows, None])
             slopes = terms if s == 0 else slopes.add_(terms)
@@ -228,6 +241,7 @@ def _log_sums_backward(
 def _pair_totals(
     query: torch.Tensor,
     key: torch.Tensor,
+    period: int,
     query_ids: torch.Tensor | None,
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
@@ -243,6 +257,9 @@ def _pair_totals(
     total = query.sum(dim=0) @ key.sum(dim=0)
     if query_ids is None or key_ids is None:
         return count, total
+    if period:
+        views = query.view(-1, period, query.shape[1]).sum(dim=0), key.view(-1, period, key.shape[1]).sum(dim=0)
+        return count - len(key) // period, total - (views[0] * views[1]).sum()
     ids, group = torch.unique(key_ids, return_inverse=True)
     keys_of = torch.bincount(group, minlength=len(ids)).to(query.dtype)
     sum_of = key.new_zeros(len(ids), key.shape[1]).index_add_(0, group, key)
@@ -255,6 +272,7 @@ def _tiles(
     query: torch.Tensor,
     key: torch.Tensor,
     symmetric: bool,
+    period: int,
     query_ids: torch.Tensor | None,
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
@@ -262,7 +280,7 @@ def _tiles(
     """Rows, columns and logits of every tile, pairs that do not count at -inf. The logits share one buffer."""
     row_blocks, column_blocks = _blocks(len(query)), _blocks(len(key))
     row_ranges, column_ranges = _id_ranges(query_ids, row_blocks), _id_ranges(key_ids, column_blocks)
-    buffer = query.new_empty(TILE * TILE)
+    buffer = _tile_buffer(query, key)
     for r, rows in enumerate(row_blocks):
         for c in range(r if symmetric else 0, len(column_blocks)):
             columns = column_blocks[c]
@@ -270,6 +288,10 @@ def _tiles(
             torch.mm(query[rows], key[columns].T, out=logits)
             if mask is not None:
                 logits.masked_fill_(~mask[rows, columns], -math.inf)
+            elif period and sum(logits.shape) <= FEW_DIAGONALS * period:
+                first = (rows.start - columns.start + len(logits) - 1) % period - len(logits) + 1
+                for diagonal in range(first, logits.shape[1], period):
+                    logits.diagonal(diagonal).fill_(-math.inf)
             elif query_ids is not None and key_ids is not None:
                 (row_low, row_high), (low, high) = row_ranges[r], column_ranges[c]
                 if row_low <= high and low <= row_high:  # Otherwise no pair here can have equal ids.
@@ -286,6 +308,10 @@ def _id_ranges(ids: torch.Tensor | None, blocks: list[slice]) -> list[tuple[floa
     if ids is None or ids.device.type != "cpu":
         return [(-math.inf, math.inf)] * len(blocks)
     return [(int(ids[block].min()), int(ids[block].max())) for block in blocks]
+
+
+def _tile_buffer(query: torch.Tensor, key: torch.Tensor, *, needed: bool = True) -> torch.Tensor:
+    return query.new_empty(min(TILE, len(query)) * min(TILE, len(key)) if needed else 0)
 
 
 def _view(buffer: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
@@ -310,6 +336,7 @@ def _(
     _scales: list[float],
     symmetric: bool,
     _bounded: bool,
+    _period: int,
     _query_ids: torch.Tensor | None,
     _key_ids: torch.Tensor | None,
     _mask: torch.Tensor | None,
@@ -328,20 +355,19 @@ def _(query: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    query, key, ctx.scales, ctx.symmetric, ctx.bounded, query_ids, key_ids, mask = inputs
+    query, key, ctx.scales, ctx.symmetric, ctx.bounded, ctx.period, query_ids, key_ids, mask = inputs
     ctx.save_for_backward(output, query, key, query_ids, key_ids, mask)
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     output, query, key, query_ids, key_ids, mask = ctx.saved_tensors
     of_query, of_key = ctx.needs_input_grad[:2]
-    query_gradient, key_gradient = _log_sums_backward(
-        gradient, output, query, key, ctx.scales, ctx.symmetric, ctx.bounded, query_ids, key_ids, mask, of_query, of_key
-    )
+    settings = ctx.scales, ctx.symmetric, ctx.bounded, ctx.period, query_ids, key_ids, mask
+    query_gradient, key_gradient = _log_sums_backward(gradient, output, query, key, *settings, of_query, of_key)
     return (
         query_gradient if of_query else None,
         key_gradient if of_key and not ctx.symmetric else None,
-        *[None] * 6,
+        *[None] * len(settings),
     )
 
 
