@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "pucl"
 
 # A part may import from those in its own row and in rows above; cli is last and may import from all.
 LAYERS = [
-    {"shapes"},
+    {"shapes", "files"},
     {"contrast"},
     {"corrections"},
     {"memory", "processes"},

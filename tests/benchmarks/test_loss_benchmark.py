@@ -229,22 +229,6 @@ def test_subject_is_one_of_the_table(capsys: pytest.CaptureFixture[str]) -> None
     assert "--batch-sizes" in capsys.readouterr().out
 
 
-def test_figures_appear_whole_or_not_at_all(tmp_path: Path) -> None:
-    out = tmp_path / "figures.json"
-    record: dict[str, object] = {
-        "text": "a [\n line",
-        "numbers": [1, 2.5, None],
-        "rows": [{"empty": [], "words": ["x  y", "["]}],
-    }
-    bench.write_json(out, record)
-    assert json.loads(out.read_text()) == record
-    assert '"numbers": [ 1, 2.5, null ]' in out.read_text()
-    with pytest.raises(TypeError):
-        bench.write_json(out, {("no", "key"): 1})  # type: ignore[dict-item]
-    assert json.loads(out.read_text()) == record
-    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"]
-
-
 def test_every_correction_has_its_loss() -> None:
     assert list(LOSSES) == list(CORRECTIONS)
     assert all(type(LOSSES[name]().correction) is CORRECTIONS[name] for name in LOSSES)

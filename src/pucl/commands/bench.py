@@ -5,12 +5,8 @@ be busy or change its pace, and the ratios stay.
 """
 
 import argparse
-import json
-import os
-import re
 import shlex
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pucl.benchmarks.loss import PEERS, Report, Row, Settings, measure_losses
+from pucl.files import write_json
 
 
 @dataclass(frozen=True)
@@ -252,22 +249,6 @@ def _peak(row: Row, contender: str) -> str:
 def _figure(value: float) -> str:
     """Three digits, or all there are before the point."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def write_json(path: Path, record: dict[str, object]) -> None:
-    """Write a record that appears whole or not at all, its lists of numbers a line each."""
-    text = json.dumps(record, indent=2, default=str)
-    # A line break outside of a string is layout, and JSON has none inside of strings.
-    text = re.sub(r"\[\n[^\[\]{}]*\]", lambda numbers: re.sub(r"\n\s*", " ", numbers[0]), text)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        part.chmod(0o644)  # A temporary file is its maker's alone; a report is for all.
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _batch_sizes(text: str) -> tuple[int, ...]:

@@ -10,9 +10,7 @@ The exit code is 0 if Lemma 1 and Theorem 1 hold in every check, and 1 if one fa
 """
 
 import argparse
-import json
 import math
-import os
 import shlex
 import sys
 import textwrap
@@ -24,6 +22,7 @@ import torch
 
 import pucl
 from pucl.experiments.theory import Estimate, LossEstimate, Row, TheoryResult, TheorySettings, measure_theory
+from pucl.files import write_json, write_whole
 from pucl.reports.figures import MatplotlibMissingError, draw_theory
 
 DEFAULTS = TheorySettings()
@@ -73,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     record = {"command": command_line(arguments), "pucl": pucl.__version__, "torch": str(torch.__version__)}
     numbers, figure = out / "theory.json", out / "theory.png"
-    write_whole(numbers, (json.dumps(record | result.as_json(), indent=2) + "\n").encode())
+    write_json(numbers, record | result.as_json())
     print(f"\nnumbers: {numbers}")
     try:
         write_whole(figure, draw_theory(result))
@@ -114,16 +113,6 @@ def command_line(arguments: argparse.Namespace) -> str:
         if value != (DEFAULT_OUT if name == "out" else getattr(DEFAULTS, name)):
             words += [f"--{name}", str(value)]
     return shlex.join(words)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def describe(result: TheoryResult) -> list[str]:

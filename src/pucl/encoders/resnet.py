@@ -1,0 +1,189 @@
+"""Residual networks for images of any size, small ones above all."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pucl.shapes import Float, Tensor
+
+Stem = Literal["small", "ordinary"]
+"""How an image enters: `small` keeps its resolution (3 x 3, stride 1), `ordinary` quarters it (7 x 7 / 2, max pool)."""
+
+STEMS: tuple[Stem, ...] = ("small", "ordinary")
+
+
+class BasicBlock(nn.Module):
+    r"""Two 3 x 3 convolutions beside a shortcut: :math:`y = \mathrm{relu}(x + f(x))`.
+
+    Args:
+        inputs: Channels that come in.
+        planes: Channels of both convolutions, and of what goes out.
+        stride: Of the first convolution; above 1 the resolution falls.
+
+    Shapes:
+        [batch, inputs, height, width] to [batch, planes, height / stride, width / stride], rounded up.
+    """
+
+    expansion = 1
+
+    def __init__(self, inputs: int, planes: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _convolution(inputs, planes, 3, stride)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = _convolution(planes, planes, 3)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.downsample = _shortcut(inputs, planes, stride)
+
+    @property
+    def last_norm(self) -> nn.BatchNorm2d:
+        """The batch norm just before the sum; where its weight is zero, the block is its shortcut."""
+        return self.bn2
+
+    def forward(self, x: Float[Tensor, "batch inputs high wide"]) -> Float[Tensor, "batch planes low narrow"]:
+        """The shortcut plus what the convolutions make of the input."""
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        y += x if self.downsample is None else self.downsample(x)
+        return F.relu(y, inplace=True)
+
+
+class Bottleneck(nn.Module):
+    r"""A 3 x 3 convolution between two of 1 x 1, which narrow and widen, beside a shortcut.
+
+    The stride is in the 3 x 3 convolution, as in torchvision (and not in the first, as in the paper).
+
+    Args:
+        inputs: Channels that come in.
+        planes: Channels of the inner convolutions; four times as many go out.
+        stride: Of the 3 x 3 convolution.
+
+    Shapes:
+        [batch, inputs, height, width] to [batch, 4 * planes, height / stride, width / stride], rounded up.
+    """
+
+    expansion = 4
+
+    def __init__(self, inputs: int, planes: int, stride: int) -> None:
+        super().__init__()
+        outputs = planes * self.expansion
+        self.conv1 = _convolution(inputs, planes, 1)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = _convolution(planes, planes, 3, stride)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv3 = _convolution(planes, outputs, 1)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.downsample = _shortcut(inputs, outputs, stride)
+
+    @property
+    def last_norm(self) -> nn.BatchNorm2d:
+        """The batch norm just before the sum; where its weight is zero, the block is its shortcut."""
+        return self.bn3
+
+    def forward(self, x: Float[Tensor, "batch inputs high wide"]) -> Float[Tensor, "batch outputs low narrow"]:
+        """The shortcut plus what the convolutions make of the input."""
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        y = self.bn3(self.conv3(y))
+        y += x if self.downsample is None else self.downsample(x)
+        return F.relu(y, inplace=True)
+
+
+class ResNet(nn.Module):
+    r"""A residual network without its classifier: images in, one vector each out.
+
+    A stem, then stages of blocks, then the mean over what is left of the plane. Stage :math:`i = 0, 1, \dots` has
+    :math:`2^i` times `width` planes, and each but the first halves the resolution. Parameters are named as in
+    torchvision (conv1, bn1, layer1.0.conv1, ..., layer2.0.downsample.0), so that weights go either way; only
+    `fc` is missing, and with the small stem conv1 is 3 x 3.
+
+    Args:
+        block: `BasicBlock` or `Bottleneck`.
+        depths: Blocks of each stage.
+        stem: `small` for images of up to about 100 pixels, `ordinary` for larger ones.
+        in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
+        width: Planes of the first stage; 64 is usual, and 32 for each encoder of a half-width pair.
+        zero_init_last_norm: Start each block as its shortcut, which steadies large batches.
+
+    Attributes:
+        features: Dimension of the vectors that come out.
+        memory_format: How images lie in memory on their way through; see `MEMORY_FORMAT`.
+
+    Shapes:
+        [batch, in_channels, height, width] to [batch, features]; any height and width.
+
+    Reference:
+        He et al., Deep Residual Learning for Image Recognition, CVPR 2016.
+
+    Example:
+        >>> encoder = ResNet(BasicBlock, (1, 1, 1), width=32)
+        >>> encoder.features, encoder(torch.zeros(2, 3, 32, 32)).shape
+        (128, torch.Size([2, 128]))
+    """
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        depths: tuple[int, ...],
+        *,
+        stem: Stem = "small",
+        in_channels: int = 3,
+        width: int = 64,
+        zero_init_last_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if stem not in STEMS:
+            raise ValueError(f"stem is how an image enters the network: expected one of {', '.join(STEMS)}, got {stem}")
+        if in_channels < 1:
+            raise ValueError(f"in_channels is how many channels an image has: expected at least 1, got {in_channels}")
+        if width < 1:
+            raise ValueError(f"width is the number of planes of the first stage: expected at least 1, got {width}")
+        self.stem = stem
+        self.in_channels = in_channels
+        self.conv1 = _convolution(in_channels, width, 3) if stem == "small" else _convolution(in_channels, width, 7, 2)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.stages: list[str] = []
+        inputs = width
+        for i, depth in enumerate(depths):
+            planes = width * 2**i
+            blocks = []
+            for j in range(depth):
+                blocks.append(block(inputs, planes, stride=2 if i > 0 and j == 0 else 1))
+                inputs = planes * block.expansion
+            self.stages.append(f"layer{i + 1}")
+            self.add_module(self.stages[-1], nn.Sequential(*blocks))
+        self.features = inputs
+        self.memory_format = torch.contiguous_format
+        self._initialise(zero_init_last_norm)
+
+    def _initialise(self, zero_init_last_norm: bool) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, BasicBlock | Bottleneck) and zero_init_last_norm:
+                nn.init.zeros_(module.last_norm.weight)
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch features"]:
+        """The features of images, not normalised."""
+        x = self.conv1(images.contiguous(memory_format=self.memory_format))
+        # Of images with one channel torch cannot tell the format, and the convolution falls back to the plain one.
+        x = x.contiguous(memory_format=self.memory_format)
+        x = F.relu(self.bn1(x), inplace=True)
+        if self.stem == "ordinary":
+            x = F.max_pool2d(x, 3, stride=2, padding=1)
+        for stage in self.stages:
+            x = self.get_submodule(stage)(x)
+        return F.adaptive_avg_pool2d(x, 1).flatten(1)
+
+
+def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """Without bias, since a batch norm follows, and padded so that only the stride changes the resolution."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+
+def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    """What brings the input to the shape of the output; nothing where it has that shape."""
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
