@@ -14,10 +14,10 @@ LAYERS = [
     {"shapes", "files"},
     {"contrast"},
     {"corrections"},
-    {"memory", "processes"},
-    {"functional"},
+    {"memory", "processes", "views", "data", "encoders"},
+    {"functional", "together"},
     {"losses", "frameworks"},
-    {"adapters"},
+    {"adapters", "training", "evaluation"},
     {"experiments", "benchmarks", "reports", "doctor", "doctor_worker"},
     {"commands"},
     {"cli", "__init__", "__main__"},
@@ -31,6 +31,9 @@ ONLY = {
     "processes": {"torch"},
     "functional": {"torch"},
     "adapters": {"torch"},
+    "together": {"torch"},
+    "views": {"torch"},
+    "encoders": {"torch"},
 }
 
 

@@ -17,6 +17,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Debiased, Hard, Plain, Ring
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor
+from pucl.together import pair_views_together, settle_together
 
 LOOK_EVERY = 128  # Calls between two looks at the floored share on an accelerator.
 
@@ -119,22 +120,8 @@ class ContrastiveLoss(nn.Module):
 
     def pair_batch(self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None) -> Pairs:
         """All views against all views, of this process or of all."""
-        if not self.together:
-            return pair_views(views, temperature=self.temperature, ids=ids)
-        stacked = stack_views(views)
-        count, batch, dim = stacked.shape
-        check_ids("ids", ids, batch, stacked.device)
-        sizes = processes.gather_sizes(batch, stacked.device)
-        if sum(sizes) < 2:
-            raise ValueError(
-                "the samples of all processes are what an anchor is compared with: expected at least 2, got 1"
-            )
-        if ids is None:
-            ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
-        rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
-        keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
-        key_ids = processes.gather(ids, sizes).repeat(count)
-        return pair_views(list(stacked), temperature=self.temperature, ids=ids, others=(keys, key_ids), normalize=False)
+        pair = pair_views_together if self.together else pair_views
+        return pair(views, temperature=self.temperature, ids=ids)
 
     def _against(
         self,
@@ -181,29 +168,13 @@ class ContrastiveLoss(nn.Module):
 
     def settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
         """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
-        loss = reduce(outcome.loss, self.reduction)
         if self.together:
-            loss, outcome = self._as_one_process(loss, outcome)
+            loss, outcome = settle_together(outcome, self.reduction)
+        else:
+            loss = reduce(outcome.loss, self.reduction)
         self.last = replace(outcome, loss=outcome.loss.detach())
         self._warn_if_floored(self.last)
         return loss
-
-    def _as_one_process(
-        self, loss: Float[Tensor, "*reduced"], outcome: Outcome
-    ) -> tuple[Float[Tensor, "*reduced"], Outcome]:
-        """The loss of the whole batch, with a gradient whose average over the processes is the whole batch's."""
-        anchors = len(outcome.loss)
-        means = torch.stack(
-            [outcome.loss.detach().mean(), outcome.floored, outcome.positive_similarity, outcome.unlabelled_similarity]
-        )
-        *sums, total = processes.sum_over_processes(torch.cat([means, means.new_ones(1)]) * anchors)
-        if self.reduction != "none":
-            whole = sums[0] if self.reduction == "sum" else sums[0] / total
-            share = 1.0 if self.reduction == "sum" else anchors / total
-            own = loss * share * processes.world_size()
-            loss = own + (whole - own).detach()
-        floored, positive, unlabelled = (value / total for value in sums[1:])
-        return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)
 
     @property
     def together(self) -> bool:

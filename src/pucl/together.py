@@ -1,0 +1,54 @@
+"""A batch that is spread over processes, paired and settled as if one process held it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from pucl import processes
+from pucl.contrast.objectives import Outcome, Reduction, reduce
+from pucl.contrast.pairing import Temperature, check_ids, check_temperature, pair_views, stack_views
+from pucl.contrast.pairs import Pairs
+from pucl.shapes import Float, Int, Tensor
+
+
+def pair_views_together(
+    views: Sequence[Float[Tensor, "batch dim"]],
+    *,
+    temperature: Temperature,
+    ids: Int[Tensor, " batch"] | None = None,
+) -> Pairs:
+    """The views of this process as anchors, against all views of all processes."""
+    check_temperature(temperature)
+    stacked = stack_views(views)
+    count, batch, dim = stacked.shape
+    check_ids("ids", ids, batch, stacked.device)
+    sizes = processes.gather_sizes(batch, stacked.device, alike={"the dimension": dim, "the number of views": count})
+    if sum(sizes) < 2:
+        raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
+    if ids is None:
+        ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
+    rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
+    keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
+    key_ids = processes.gather(ids, sizes).repeat(count)
+    return pair_views(list(stacked), temperature=temperature, ids=ids, others=(keys, key_ids), normalize=False)
+
+
+def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tensor, "*reduced"], Outcome]:
+    """The loss and the outcome of the whole batch.
+
+    The gradient of the loss is such that its average over the processes is the gradient of the whole batch's loss.
+    With ``reduction="none"`` the losses of this process's own anchors are returned as they are.
+    """
+    loss, anchors = reduce(outcome.loss, reduction), len(outcome.loss)
+    means = torch.stack(
+        [outcome.loss.detach().mean(), outcome.floored, outcome.positive_similarity, outcome.unlabelled_similarity]
+    )
+    *sums, total = processes.sum_over_processes(torch.cat([means, means.new_ones(1)]) * anchors)
+    if reduction != "none":
+        whole = sums[0] if reduction == "sum" else sums[0] / total
+        share = 1.0 if reduction == "sum" else anchors / total
+        own = loss * share * processes.world_size()
+        loss = own + (whole - own).detach()
+    floored, positive, unlabelled = (value / total for value in sums[1:])
+    return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)
