@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, UInt8
 else:
 
     class _Unchecked:
@@ -19,6 +19,6 @@ else:
         def __class_getitem__(cls, array_and_axes: tuple[Any, str]) -> Any:
             return array_and_axes[0]
 
-    Bool = Float = Int = _Unchecked
+    Bool = Float = Int = UInt8 = _Unchecked
 
-__all__ = ["Bool", "Float", "Int", "Tensor"]
+__all__ = ["Bool", "Float", "Int", "Tensor", "UInt8"]

@@ -1,0 +1,114 @@
+"""Train one encoder and evaluate it.
+
+FRAMEWORK is simclr, moco or cmc. DATA is a known name (digits, cifar10, ...; see `pucl data list`) or a path: a folder
+of pictures, or a .npz file. The settings are those of the reference programs unless given.
+
+The run's directory holds the configuration, metrics (one line of JSON for each epoch), the encoder, embeddings and the
+result. Ctrl-C saves first; --resume goes on.
+"""
+
+import argparse
+import dataclasses
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from pucl.corrections import CORRECTIONS
+from pucl.experiments.config import RunConfig
+from pucl.experiments.recipes import recipe
+from pucl.experiments.run import run as run_training
+
+SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)} - {"rescale"})
+"""Settings of corrections that can be given: alpha, beta, c, lower, tau_plus, upper."""
+
+NOT_OPTIONS = {"framework", "data", "settings", "correction", "seed"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl train``."""
+    add_run_arguments(parser)
+    parser.add_argument("--correction", default="pucl", metavar="NAME", help="which correction (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="the run's directory (default: runs/FRAMEWORK-DATA-...)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what every training has: the settings of a run and of corrections."""
+    parser.add_argument("framework", metavar="FRAMEWORK", help="simclr, moco or cmc")
+    parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    group = parser.add_argument_group("settings of the run (default: those of the reference programs)")
+    for field in dataclasses.fields(RunConfig):
+        if field.name not in NOT_OPTIONS:
+            kind = _kind(field.type)
+            group.add_argument(
+                f"--{field.name.replace('_', '-')}",
+                dest=field.name,
+                metavar=field.name.upper(),
+                **({"action": argparse.BooleanOptionalAction} if kind is bool else {"type": kind}),
+            )
+    group = parser.add_argument_group("settings of the corrections")
+    for name in SETTINGS:
+        group.add_argument(f"--{name.replace('_', '-')}", dest=f"setting_{name}", type=float, metavar=name.upper())
+
+
+def changes(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a run that were given."""
+    given = {field.name: getattr(arguments, field.name, None) for field in dataclasses.fields(RunConfig)}
+    return {name: value for name, value in given.items() if value is not None and name not in NOT_OPTIONS}
+
+
+def correction_settings(arguments: argparse.Namespace, correction: str) -> dict[str, float]:
+    """The settings that were given and that this correction has."""
+    kind = CORRECTIONS.get(correction)
+    names = {field.name for field in dataclasses.fields(kind)} if kind else set()
+    given = {name: getattr(arguments, f"setting_{name}") for name in SETTINGS}
+    return {name: value for name, value in given.items() if value is not None and name in names}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, evaluate, and say where everything is."""
+    config = recipe(
+        arguments.framework,
+        arguments.data,
+        correction=arguments.correction,
+        settings=correction_settings(arguments, arguments.correction),
+        seed=arguments.seed,
+        **changes(arguments),
+    )
+    name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
+    out = arguments.out or Path("runs") / name
+    result = run_training(config, out, root=arguments.root, resume=arguments.resume, report=say)
+    for probe, meaning in (("linear", "linear classifier"), ("knn", "nearest neighbours")):
+        if probe in result:
+            print(f"{meaning}: {result[probe]:.2%} of the test images")
+    print(f"everything is in {out}")
+    return 0
+
+
+def say(words: str) -> None:
+    """Progress, on stderr: one line that renews itself on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+    else:
+        print(words, file=sys.stderr, flush=True)
+
+
+def _kind(annotation: Any) -> Any:
+    """The type that reads an option: that of the field, without None; a floor is a word or a number."""
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
+        return _word_or_number if len(kinds) > 1 else _kind(kinds[0])
+    return str if typing.get_origin(annotation) is typing.Literal else annotation
+
+
+def _word_or_number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

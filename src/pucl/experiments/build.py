@@ -1,0 +1,81 @@
+"""From a configuration to the parts that it names."""
+
+import torch
+
+from pucl.encoders.heads import make_head
+from pucl.encoders.registry import ARCHITECTURES, make_encoder
+from pucl.experiments.config import RunConfig
+from pucl.frameworks.cmc import CMC
+from pucl.frameworks.framework import Framework
+from pucl.frameworks.moco import MoCo
+from pucl.frameworks.simclr import SimCLR
+from pucl.training.loop import Plan
+from pucl.training.optimisers import schedule
+from pucl.views.recipes import CMCViews, SimCLRViews
+
+
+def build_framework(config: RunConfig, *, samples: int, size: int) -> Framework:
+    """The framework with fresh weights, which depend on the seed alone.
+
+    Args:
+        config: What to build.
+        samples: Images in the data, of which a bank has an entry each.
+        size: Side of the images in pixels.
+    """
+    torch.manual_seed(config.seed)
+    if config.framework == "cmc":
+        light, colour = (
+            make_encoder(config.encoder, stem=config.stem, in_channels=channels, width=_half(config), image_size=size)
+            for channels in (1, 2)
+        )
+        return CMC(
+            light,
+            colour,
+            make_head("cmc", light.features, dim=config.dim),
+            make_head("cmc", colour.features, dim=config.dim),
+            CMCViews(size=size, scale=(config.crop, 1.0), flip=config.flip),
+            samples=samples,
+            dim=config.dim,
+            draws=config.draws,
+            temperature=config.temperature,
+            momentum=config.bank_momentum,
+        )
+    encoder = make_encoder(config.encoder, stem=config.stem, image_size=size)
+    views = SimCLRViews(size=size, scale=(config.crop, 1.0), flip=config.flip, blur=config.blur)
+    if config.framework == "moco":
+        return MoCo(
+            encoder,
+            make_head("moco-v1", encoder.features, dim=config.dim),
+            views,
+            temperature=config.temperature,
+            queue_size=config.queue_size,
+            dim=config.dim,
+            momentum=config.key_momentum,
+            symmetric=config.symmetric,
+            splits=config.splits,
+        )
+    head = make_head("simclr", encoder.features, dim=config.dim)
+    return SimCLR(encoder, head, views, view_count=config.view_count, temperature=config.temperature)
+
+
+def build_plan(config: RunConfig, *, steps_per_epoch: int) -> Plan:
+    """How to train, by the configuration."""
+
+    def learning_rate(step: int, steps: int) -> float:
+        warmup = config.warmup_epochs * steps_per_epoch
+        return config.learning_rate * schedule(step, steps, warmup, kind=config.schedule)
+
+    return Plan(
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        learning_rate=learning_rate,
+        clip=config.clip,
+        seed=config.seed,
+        objective=config.objective,
+        floor=config.floor,
+    )
+
+
+def _half(config: RunConfig) -> int | None:
+    """Half of an encoder's usual width: CMC's two encoders together have as many features as one."""
+    return ARCHITECTURES[config.encoder].width // 2 if config.encoder in ARCHITECTURES else None

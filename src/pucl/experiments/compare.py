@@ -1,0 +1,167 @@
+"""Several corrections on the same data and the same seeds: what each was worth."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pucl.experiments.config import ORACLE, ROWS, UNTRAINED, RunConfig, choose
+from pucl.experiments.run import run
+from pucl.experiments.statistics import Difference, Spread
+from pucl.files import write_json, write_whole
+
+BASE = "plain"  # What differences are taken to.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One row of the table.
+
+    Args:
+        correction: Its name.
+        tau_plus: tau', as it reached the loss; None where nothing was trained.
+        linear: Accuracy of a linear classifier on frozen features, in percent.
+        knn: Accuracy of a weighted nearest-neighbour classifier, in percent.
+        difference: Of the linear accuracy to plain, seed by seed; None for plain itself, or without it.
+        floored: Share of anchors at the floor in the last epoch; None where nothing was trained.
+        seconds: Of training, for one seed.
+    """
+
+    correction: str
+    tau_plus: float | None
+    linear: Spread
+    knn: Spread
+    difference: Difference | None
+    floored: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The table, and the runs it was made of."""
+
+    lines: tuple[Line, ...]
+    runs: dict[str, list[str]]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same in types that JSON knows."""
+        return asdict(self)
+
+
+def compare_corrections(
+    base: RunConfig,
+    corrections: Sequence[str],
+    seeds: int,
+    out: Path,
+    *,
+    settings: dict[str, dict[str, float]] | None = None,
+    root: Path | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Train each correction with the same seeds, data order and views, and put the results side by side.
+
+    What is finished is not run again, what was interrupted goes on.
+
+    Args:
+        base: Everything that the runs have in common.
+        corrections: Which rows to run, of the table of corrections, ``"oracle"`` and ``"untrained"``.
+        seeds: How many seeds, from 0.
+        out: Where the runs are kept, each in a directory of its own.
+        settings: Settings of corrections by name, where the defaults will not do.
+        root: Where data are.
+        report: Is told in words how it goes.
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
+    for name in corrections:
+        choose("correction", name, ROWS)
+    results: dict[str, list[dict[str, Any]]] = {}
+    places: dict[str, list[str]] = {}
+    total = len(corrections) * seeds
+    for seed in range(seeds):
+        for name in corrections:
+            done = sum(map(len, results.values()))
+            config = replace(base, correction=name, settings=(settings or {}).get(name, {}), seed=seed)
+            place = Path(name) / f"seed-{seed}"
+            label = f"{name}, seed {seed} ({done + 1} of {total})"
+            result = run(config, out / place, root=root, report=_prefixed(label, report))
+            if "linear" not in result:
+                raise ValueError(f"a comparison is of accuracies: expected data with labels, got {base.data}")
+            results.setdefault(name, []).append(result)
+            places.setdefault(name, []).append(str(place))
+    comparison = Comparison(lines=tuple(_line(name, results) for name in corrections), runs=places)
+    write_json(out / "comparison.json", {"base": base.as_json(), **comparison.as_json()})
+    write_whole(out / "comparison.csv", as_csv(comparison).encode())
+    return comparison
+
+
+def _prefixed(label: str, report: Callable[[str], None]) -> Callable[[str], None]:
+    def prefixed(words: str) -> None:
+        report(f"{label}: {words}")
+
+    return prefixed
+
+
+def _line(name: str, results: dict[str, list[dict[str, Any]]]) -> Line:
+    of_this = results[name]
+    linear = [100 * result["linear"] for result in of_this]
+    base = [100 * result["linear"] for result in results[BASE]] if BASE in results and name != BASE else None
+    trained = name != UNTRAINED
+    return Line(
+        correction=name,
+        tau_plus=of_this[0].get("tau_plus") if trained and name != ORACLE else None,
+        linear=Spread.of(linear),
+        knn=Spread.of([100 * result["knn"] for result in of_this]),
+        difference=None if base is None else Difference.between(linear, base),
+        floored=sum(result.get("floored", 0.0) for result in of_this) / len(of_this) if trained else None,
+        seconds=sum(result["seconds"] for result in of_this) / len(of_this),
+    )
+
+
+def as_csv(comparison: Comparison) -> str:
+    """The table for a spreadsheet."""
+    text = io.StringIO()
+    columns = ["correction", "tau_plus", "linear", "linear_sd", "knn", "knn_sd", "seeds"]
+    columns += ["difference", "difference_low", "difference_high", "floored", "seconds"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for line in comparison.lines:
+        difference = line.difference
+        writer.writerow(
+            [line.correction, line.tau_plus, line.linear.mean, line.linear.deviation, line.knn.mean, line.knn.deviation]
+            + [line.linear.count]
+            + ([difference.mean, difference.low, difference.high] if difference else ["", "", ""])
+            + [line.floored, line.seconds]
+        )
+    return text.getvalue()
+
+
+def as_text(comparison: Comparison) -> str:
+    """The table for a terminal."""
+    header = ("correction", "tau'", "linear, %", "kNN, %", "n", "to plain (95 % interval)", "floored", "s/run")
+    rows = [header, *(_cells(line) for line in comparison.lines)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    difference = line.difference
+    if difference is None:
+        to_plain = ""
+    elif line.linear.count < 2:
+        to_plain = f"{difference.mean:+.2f} (one seed)"
+    else:
+        to_plain = f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
+    return (
+        line.correction,
+        "" if line.tau_plus is None else f"{line.tau_plus:.3f}",
+        f"{line.linear.mean:.2f} ± {line.linear.deviation:.2f}",
+        f"{line.knn.mean:.2f} ± {line.knn.deviation:.2f}",
+        str(line.linear.count),
+        to_plain,
+        "" if line.floored is None else f"{line.floored:.1%}",
+        f"{line.seconds:.0f}",
+    )

@@ -1,0 +1,114 @@
+"""The directory of a run: its record, and the only thing that reports read."""
+
+import fcntl
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import pucl
+from pucl.experiments.config import RunConfig
+from pucl.files import write_json, write_whole
+
+
+class RunDirectory:
+    """Where one run keeps configuration, environment, metrics, checkpoint, encoder, embeddings and result.
+
+    Args:
+        path: The directory; made when it is first used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The state of the training."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def weights(self) -> Path:
+        """The trained framework."""
+        return self.path / "encoder.pt"
+
+    @property
+    def metrics(self) -> Path:
+        """One line of JSON for each epoch."""
+        return self.path / "metrics.jsonl"
+
+    @contextmanager
+    def claimed(self, config: RunConfig) -> Iterator[None]:
+        """Use the directory for this run alone, or say why that cannot be."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is to hold a run: expected a directory or a new name, got a file")
+        ours = (self.path / "config.json").exists()
+        if self.path.exists() and not ours and any(entry.name != ".lock" for entry in self.path.iterdir()):
+            raise ValueError(f"{self.path} holds something else than a run of pucl: choose another directory")
+        if ours and (other := self.config()) != config:
+            raise ValueError(f"{self.path} holds another run: {_differences(other, config)}; choose another directory")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"{self.path} is in use by another process that runs the same") from None
+            if not ours:
+                write_json(self.path / "config.json", config.as_json())
+            write_json(self.path / "environment.json", environment())
+            yield
+
+    def config(self) -> RunConfig:
+        """What the run is."""
+        file = self.path / "config.json"
+        try:
+            return RunConfig.from_json(json.loads(file.read_text()))
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is not a run of pucl: it has no config.json") from None
+        except (json.JSONDecodeError, TypeError) as error:
+            raise ValueError(f"{file} should hold the configuration of a run, but cannot be read: {error}") from error
+
+    def result(self) -> dict[str, Any] | None:
+        """What the run came to; None while it is not finished."""
+        file = self.path / "result.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def history(self) -> list[dict[str, Any]]:
+        """The metrics of each epoch so far."""
+        if not self.metrics.exists():
+            return []
+        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+
+    def keep_metrics(self, history: list[dict[str, Any]]) -> None:
+        """Write the metrics anew: after a resume, epochs past the checkpoint are run again."""
+        write_whole(self.metrics, "".join(json.dumps(line) + "\n" for line in history).encode())
+
+    def keep_embeddings(self, parts: dict[str, Any]) -> None:
+        """Write embeddings and labels."""
+        part = self.path / ".embeddings.part.npz"
+        np.savez(part, **parts)
+        part.replace(self.path / "embeddings.npz")
+
+
+def environment() -> dict[str, Any]:
+    """With what a run was made."""
+    return {
+        "pucl": pucl.__version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _differences(one: RunConfig, other: RunConfig) -> str:
+    before, after = one.as_json(), other.as_json()
+    return ", ".join(
+        f"{name} is {before[name]!r} there and {after[name]!r} here" for name in before if before[name] != after[name]
+    )

@@ -1,0 +1,87 @@
+"""What several seeds say together."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several values of one quantity.
+
+    Args:
+        mean: Their mean.
+        deviation: Their standard deviation (0 for a single value).
+        count: How many they are.
+    """
+
+    mean: float
+    deviation: float
+    count: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Spread":
+        """The spread of these values."""
+        array = np.asarray(values, dtype=np.float64)
+        return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0, len(array))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference, with an interval that holds the true one 95 times in 100.
+
+    Args:
+        mean: Mean difference over the seeds.
+        low: Lower end of the interval; minus infinity for a single pair.
+        high: Upper end.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def between(cls, values: list[float], base: list[float]) -> "Difference":
+        """Values less base, seed by seed."""
+        differences = np.asarray(values, dtype=np.float64) - np.asarray(base, dtype=np.float64)
+        mean = float(differences.mean())
+        if len(differences) < 2:
+            return cls(mean, -math.inf, math.inf)
+        margin = student_quantile(len(differences) - 1) * float(differences.std(ddof=1)) / math.sqrt(len(differences))
+        return cls(mean, mean - margin, mean + margin)
+
+
+def student_quantile(freedom: int, level: float = 0.975) -> float:
+    r"""The quantile of Student's t, by bisection of its distribution function.
+
+    .. math:: F(x) = 1 - \tfrac12 I_{\nu / (\nu + x^2)}(\nu / 2, 1/2)
+
+    which for whole :math:`\nu` is a finite sum of powers of :math:`\cos\theta`, :math:`\theta = \arctan(x / \sqrt\nu)`.
+
+    Example:
+        >>> round(student_quantile(4), 3), round(student_quantile(1), 3)
+        (2.776, 12.706)
+    """
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_distribution(middle, freedom) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _student_distribution(x: float, freedom: int) -> float:
+    """P(T <= x) for x >= 0 and a whole number of degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    theta = math.atan2(x, math.sqrt(freedom))
+    cosine, sine = math.cos(theta), math.sin(theta)
+    term = total = cosine if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    if freedom % 2 == 0:
+        central = sine * total
+    elif freedom == 1:
+        central = 2 * theta / math.pi
+    else:
+        central = 2 / math.pi * (theta + sine * total)
+    return 0.5 + central / 2

@@ -1,0 +1,35 @@
+"""The state of a training, in one file that is whole and holds no code."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+FORMAT = 1  # Rises when a checkpoint of an older pucl can no longer be continued.
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write beside the place and then into it in one step: a kill at any moment leaves the old state or the new."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            torch.save({"format": FORMAT, **state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The state that was saved, read without running anything that is in the file."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise ValueError(f"{path} should hold the state of a training, but cannot be read: {error}") from error
+    if state.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} was written by another version of pucl: expected format {FORMAT}, got {state.get('format')}"
+        )
+    return state

@@ -1,0 +1,144 @@
+"""The loop: the same end however often it was stopped, and a clear stop where it cannot go on."""
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pucl.corrections import PUCL
+from pucl.frameworks.simclr import SimCLR
+from pucl.training.checkpoint import load_checkpoint, save_checkpoint
+from pucl.training.loop import Plan, Training, TrainingStoppedError
+from pucl.views.recipes import SimCLRViews
+
+
+def make_training(*, seed: int = 0, epochs: int = 3, rate: float = 0.05, clip: float | None = None) -> Training:
+    torch.manual_seed(seed)
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 12), nn.BatchNorm1d(12), nn.Dropout(0.2))
+    framework = SimCLR(encoder, nn.Linear(12, 5), SimCLRViews(size=8))
+    pixels = np.random.default_rng(0).integers(0, 256, (22, 3, 8, 8), dtype=np.uint8)
+    plan = Plan(
+        epochs=epochs, batch_size=6, learning_rate=lambda step, steps: rate * (1 - step / steps), seed=seed, clip=clip
+    )
+    optimiser = torch.optim.Adam(framework.parameters(), lr=rate)
+    return Training(framework, optimiser, pixels, PUCL(), plan)
+
+
+def weights(training: Training) -> list[torch.Tensor]:
+    return [value.clone() for value in training.module.state_dict().values()]
+
+
+def run_to(training: Training, step: int | None = None) -> list[dict[str, float]]:
+    class StopError(Exception):
+        pass
+
+    def after_step() -> None:
+        if training.step == step:
+            raise StopError
+
+    lines: list[dict[str, float]] = []
+    with contextlib.suppress(StopError):
+        for line in training.run(after_step):
+            lines.append(line)  # noqa: PERF402 (a list made of the generator would be lost at the stop)
+    return lines
+
+
+@pytest.mark.parametrize("stop", range(1, 9))
+def test_stopped_and_continued_is_uninterrupted(stop: int) -> None:
+    """After any step, also between epochs: the same weights, bit by bit, and the same metrics."""
+    whole = make_training()
+    expected = run_to(whole)
+    first = make_training()
+    lines = run_to(first, stop)
+    file = io.BytesIO()
+    torch.save(first.state(), file)
+    file.seek(0)
+    second = make_training()
+    second.load(torch.load(file, weights_only=True))
+    lines += run_to(second)
+    for one, other in zip(weights(whole), weights(second), strict=True):
+        assert torch.equal(one, other)
+    quantities = ("epoch", "step", "loss", "floored", "learning_rate")
+    assert [[line[name] for name in quantities] for line in lines] == [
+        [line[name] for name in quantities] for line in expected
+    ]
+
+
+def test_seeds_differ() -> None:
+    assert run_to(make_training(seed=0))[-1]["loss"] != run_to(make_training(seed=1))[-1]["loss"]
+
+
+def test_every_sample_is_seen_once_an_epoch() -> None:
+    training = make_training()
+    seen: list[int] = []
+    for _ in range(training.steps_per_epoch):
+        seen += training._batch().ids.tolist()
+        training.step += 1
+    assert len(seen) == len(set(seen)) == 18
+
+
+def test_metrics_say_what_happened() -> None:
+    lines = run_to(make_training())
+    assert [line["epoch"] for line in lines] == [1, 2, 3]
+    assert lines[0]["tau_plus"] == pytest.approx(PUCL().tau_plus)
+    assert all(line["images_per_second"] > 0 and 0 <= line["floored"] <= 1 for line in lines)
+    assert lines[-1]["seconds_left"] == 0
+
+
+def test_a_loss_that_is_no_number_stops_and_spoils_nothing() -> None:
+    training = make_training()
+    run_to(training, 2)
+    with torch.no_grad():
+        next(training.module.parameters()).fill_(torch.nan)
+    with pytest.raises(ValueError, match="NaN, infinite or overflowing"):
+        run_to(training)
+    infinite = make_training()
+    before = weights(infinite)
+    with pytest.raises(TrainingStoppedError, match=r"the loss is inf at step 1 of 9.*lower learning rate"):
+        infinite._descend(torch.tensor(torch.inf, requires_grad=True))
+    for one, other in zip(before, weights(infinite), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_clipping_shortens_long_gradients() -> None:
+    training = make_training(clip=1e-3)
+    run_to(training, 1)
+    total = torch.stack([p.grad.norm() for p in training.module.parameters() if p.grad is not None]).norm()
+    assert total <= 1e-3 * 1.001
+
+
+def test_too_few_images_for_a_batch() -> None:
+    training = make_training()
+    with pytest.raises(ValueError, match="a step takes 6 images at once: expected at least as many, got 4"):
+        Training(training.framework, training.optimiser, training.pixels[:4], PUCL(), training.plan)
+
+
+def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "checkpoint.pt"
+    training = make_training()
+    save_checkpoint(path, training.state())
+    before = path.read_bytes()
+
+    def full_disk(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(path, training.state())
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.pt"]
+    assert load_checkpoint(path)["step"] == 0
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Any) -> None:
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
+        load_checkpoint(path)
+    torch.save({"format": 99}, path)
+    with pytest.raises(ValueError, match="another version of pucl: expected format 1, got 99"):
+        load_checkpoint(path)
