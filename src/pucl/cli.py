@@ -9,6 +9,9 @@ from collections.abc import Sequence
 import pucl
 
 COMMANDS = {
+    "train": "train one encoder on your images, with corrected negatives, and evaluate it",
+    "compare": "train with several corrections and seeds, and show what each was worth",
+    "data": "list and get data sets",
     "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
     "bench": "measure time and memory, against the plain form and the peers",
     "doctor": "check this installation and what this machine can do",

@@ -1,0 +1,132 @@
+"""Arrays that the user has, and ``.npz`` files of them, brought to one form."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pucl.data.images import DataError, ImageData, ImageSet
+from pucl.data.resizing import check_image_size, resize_data
+from pucl.data.split import TEST_SHARE, check_share, held_back, order_for_split
+
+IMAGE_KEYS = ("images", "x")
+LABEL_KEYS = ("labels", "y")
+
+
+def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pictures in any usual layout as uint8 [n, 3, height, width].
+
+    Args:
+        images: [n, h, w], [n, h, w, c] or [n, c, h, w] with 1 or 3 channels; uint8, or floats in 0..1.
+
+    Example:
+        >>> to_pixels(np.ones((5, 8, 8))).shape
+        (5, 3, 8, 8)
+    """
+    if images.ndim == 3:
+        images = images[:, None]
+    elif images.ndim == 4:
+        first, last = images.shape[1] in (1, 3), images.shape[3] in (1, 3)
+        if first == last:
+            problem = "both the second and the last axis could be it" if first else "neither has 1 or 3"
+            raise DataError(
+                f"images have their channels second or last, 1 or 3 of them; of {list(images.shape)} {problem}"
+            )
+        images = images if first else images.transpose(0, 3, 1, 2)
+    else:
+        raise DataError(
+            f"images are [n, h, w], [n, h, w, c] or [n, c, h, w]: expected 3 or 4 axes, got {list(images.shape)}"
+        )
+    if 0 in images.shape:
+        raise DataError(f"images should be at least one, of at least one pixel, got {list(images.shape)}")
+    if np.issubdtype(images.dtype, np.floating):
+        lowest, highest = images.min(), images.max()
+        if not (lowest >= 0 and highest <= 1):  # Written so that NaN is refused too.
+            raise DataError(f"images as floats lie in 0..1, as bytes in 0..255; got floats in {lowest:g}..{highest:g}")
+        images = np.round(images * images.dtype.type(255)).astype(np.uint8)
+    elif images.dtype != np.uint8:
+        raise DataError(f"images are uint8 in 0..255 or floats in 0..1, got {images.dtype}")
+    return np.ascontiguousarray(np.broadcast_to(images, (len(images), 3, *images.shape[2:])))
+
+
+def from_array(
+    images: NDArray[Any],
+    labels: NDArray[Any] | Sequence[int] | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    name: str = "array",
+    image_size: int | None = None,
+    test_share: float = TEST_SHARE,
+) -> ImageData:
+    """A data set from arrays; where there are labels, a share of each class is held back for tests.
+
+    Args:
+        images: As in `to_pixels`.
+        labels: Whole numbers from 0, one for each picture.
+        classes: Their names; by default the numbers up to the highest label.
+        name: What reports call it.
+        image_size: Side in pixels to bring the pictures to; None leaves them as they are.
+        test_share: Share of each class to hold back, 0 <= share < 1.
+
+    Example:
+        >>> data = from_array(np.zeros((10, 8, 8, 3), np.uint8), [0, 1] * 5)
+        >>> len(data.pretrain), len(data.test)
+        (8, 2)
+    """
+    check_share(test_share)
+    if image_size is not None:
+        check_image_size(image_size)
+    pixels = to_pixels(images)
+    if labels is None:
+        every = ImageSet(pixels)
+        return resize_data(ImageData(name=name, pretrain=every, train=every), image_size)
+    numbers = np.asarray(labels)
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if not np.issubdtype(numbers.dtype, np.integer) or numbers.shape != (len(pixels),):
+        raise DataError(
+            f"labels are one whole number for each picture: expected [{len(pixels)}], got {numbers.dtype} "
+            f"{list(numbers.shape)}"
+        )
+    if classes is None:
+        if numbers.min() < 0:
+            raise DataError(f"labels count classes from 0, got {numbers.min()}; leave out pictures without a label")
+        classes = [str(number) for number in range(int(numbers.max()) + 1)]
+    numbers = numbers.astype(np.int64)
+    ImageSet(pixels, numbers, tuple(classes))  # Before the order changes, so that an error names the user's row.
+    order, quantiles = order_for_split(numbers)
+    every = ImageSet(pixels[order], numbers[order], tuple(classes), tuple(map(str, order)))
+    return resize_data(split_tail(name, every, held_back(quantiles, test_share)), image_size)
+
+
+def split_tail(name: str, every: ImageSet, tests: int, notes: tuple[str, ...] = ()) -> ImageData:
+    """Hold back the last pictures for tests; where there are none to hold back, there is no test set."""
+    border = len(every) - tests
+    train = every.span(0, border)
+    test = every.span(border, len(every)) if tests else None
+    return ImageData(name=name, pretrain=train, train=train, test=test, notes=notes)
+
+
+def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST_SHARE) -> ImageData:
+    """A data set from a ``.npz`` file: ``images`` or ``x``, and where known ``labels`` or ``y``, and ``classes``."""
+    try:
+        with path.open("rb") as handle:  # numpy leaves the file open when it cannot read it.
+            file = np.load(handle, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it is one array without a name")
+            keys = list(file.files)
+            arrays = {key: file[key] for key in keys if key in {*IMAGE_KEYS, *LABEL_KEYS, "classes"}}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.error) as error:
+        raise DataError(f"{path} is not a .npz file of plain arrays, or is cut off: {error}") from error
+    images = next((arrays[key] for key in IMAGE_KEYS if key in arrays), None)
+    if images is None:
+        raise DataError(f"{path} should have an array {' or '.join(IMAGE_KEYS)}; it has {', '.join(keys) or 'none'}")
+    labels = next((arrays[key] for key in LABEL_KEYS if key in arrays), None)
+    classes = [str(label) for label in arrays["classes"]] if "classes" in arrays else None
+    try:
+        return from_array(images, labels, classes=classes, name=path.stem, image_size=image_size, test_share=test_share)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
