@@ -33,7 +33,7 @@ Verdict = Literal["ok", "no", "FAILED"]
 """``no`` is something that this machine or installation does without; only ``FAILED`` is a fault."""
 
 EXACT = 1e-10  # Relative difference of float64 numbers that should be equal.
-PATIENCE = 120.0  # Seconds for many processes to finish; they take about ten.
+PATIENCE = 180.0  # Seconds for many processes to finish; they take ten, or a minute where others are at work too.
 HALF_PRECISION_PATIENCE = 60.0
 ALWAYS_ALLOWED = 8  # So many processes any machine may be asked for; beyond it, four for each core.
 

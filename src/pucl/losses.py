@@ -157,9 +157,10 @@ class ContrastiveLoss(nn.Module):
     def _remember(self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None) -> None:
         """Put the keys of all processes into the queue, in the same order everywhere."""
         if self.together:
-            sizes = processes.gather_sizes(len(keys), keys.device)
+            alike = {"the dimension of keys": keys.shape[1], "whether ids are given": int(ids is not None)}
+            sizes = processes.gather_sizes(len(keys), keys.device, alike=alike)
             keys = processes.gather(keys, sizes)
-            ids = None if ids is None else processes.gather(ids, sizes)
+            ids = None if ids is None else processes.gather(ids.to(torch.int64), sizes)
         queue.push(keys, ids)
 
     def compare(self, pairs: Pairs) -> Outcome:
@@ -192,7 +193,7 @@ class ContrastiveLoss(nn.Module):
         return anchors, positives
 
     def _warn_if_floored(self, outcome: Outcome) -> None:
-        if self._warned or torch.compiler.is_compiling():
+        if self._warned or torch.compiler.is_compiling() or processes.rank() > 0:
             return
         self._calls += 1
         # Elsewhere than on the CPU the answer has to be waited for, so it is asked for rarely.

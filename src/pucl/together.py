@@ -23,13 +23,24 @@ def pair_views_together(
     stacked = stack_views(views)
     count, batch, dim = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
-    sizes = processes.gather_sizes(batch, stacked.device, alike={"the dimension": dim, "the number of views": count})
+    sizes = processes.gather_sizes(
+        batch,
+        stacked.device,
+        alike={
+            "the dimension of embeddings": dim,
+            "the number of views": count,
+            "the size of a number in bytes": stacked.element_size(),
+            "whether ids are given": int(ids is not None),
+            "whether a gradient is needed": int(stacked.requires_grad and torch.is_grad_enabled()),
+        },
+    )
     if sum(sizes) < 2:
         raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
     if ids is None:
         ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
     rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
     keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
+    ids = ids.to(torch.int64)
     key_ids = processes.gather(ids, sizes).repeat(count)
     return pair_views(list(stacked), temperature=temperature, ids=ids, others=(keys, key_ids), normalize=False)
 
@@ -38,7 +49,8 @@ def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tenso
     """The loss and the outcome of the whole batch.
 
     The gradient of the loss is such that its average over the processes is the gradient of the whole batch's loss.
-    With ``reduction="none"`` the losses of this process's own anchors are returned as they are.
+    With ``reduction="none"`` the losses of this process's own anchors are returned as they are: their gradients add up,
+    over the processes, to those of the whole batch.
     """
     loss, anchors = reduce(outcome.loss, reduction), len(outcome.loss)
     means = torch.stack(
@@ -49,6 +61,6 @@ def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tenso
         whole = sums[0] if reduction == "sum" else sums[0] / total
         share = 1.0 if reduction == "sum" else anchors / total
         own = loss * share * processes.world_size()
-        loss = own + (whole - own).detach()
+        loss = whole + (own - own.detach())  # The same bits in every process: none may decide otherwise.
     floored, positive, unlabelled = (value / total for value in sums[1:])
     return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)

@@ -35,6 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="the run's directory (default: runs/FRAMEWORK-DATA-...)"
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument(
+        "--checkpoint-seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="how much work a kill may cost at most (default: %(default)g)",
+    )
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / name
-    result = run_training(config, out, root=arguments.root, resume=arguments.resume, report=say)
+    result = run_training(
+        config,
+        out,
+        root=arguments.root,
+        resume=arguments.resume,
+        checkpoint_seconds=arguments.checkpoint_seconds,
+        report=say,
+    )
     for probe, meaning in (("linear", "linear classifier"), ("knn", "nearest neighbours")):
         if probe in result:
             print(f"{meaning}: {result[probe]:.2%} of the test images")

@@ -13,6 +13,14 @@ Stem = Literal["small", "ordinary"]
 
 STEMS: tuple[Stem, ...] = ("small", "ordinary")
 
+MEMORY_FORMAT = torch.channels_last
+"""How activations lie in memory: the channels of a pixel side by side.
+
+On a CPU a forward and backward pass at batch 256 and 32 x 32 so takes about two thirds of the processor time that it
+takes in torch's plain format (two cores of a 2.8 GHz Xeon, float32: .64 for `small`, .66 for ResNet-18).
+The parameters keep torch's plain layout, which cost no time that could be measured and suits every file format for weights.
+"""
+
 
 class BasicBlock(nn.Module):
     r"""Two 3 x 3 convolutions beside a shortcut: :math:`y = \mathrm{relu}(x + f(x))`.
@@ -154,7 +162,7 @@ class ResNet(nn.Module):
             self.stages.append(f"layer{i + 1}")
             self.add_module(self.stages[-1], nn.Sequential(*blocks))
         self.features = inputs
-        self.memory_format = torch.contiguous_format
+        self.memory_format = MEMORY_FORMAT
         self._initialise(zero_init_last_norm)
 
     def _initialise(self, zero_init_last_norm: bool) -> None:

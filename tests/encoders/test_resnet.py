@@ -1,0 +1,133 @@
+"""Residual networks: torchvision's sizes and names, any image, one vector each."""
+
+import pytest
+import torch
+
+from pucl.encoders import MEMORY_FORMAT, ResNet, make_encoder
+
+PARAMETERS = {"resnet18": 11_176_512, "resnet34": 21_284_672, "resnet50": 23_508_032}
+FEATURES = {"resnet18": 512, "resnet34": 512, "resnet50": 2048, "small": 128}
+
+
+def resnet(name: str, **settings: object) -> ResNet:
+    encoder = make_encoder(name, **settings)  # type: ignore[arg-type]
+    assert isinstance(encoder, ResNet)
+    return encoder
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_as_many_parameters_as_torchvision_without_the_classifier(name: str) -> None:
+    encoder = resnet(name, stem="ordinary")
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == PARAMETERS[name]
+    # Only the first convolution is another with the small stem: 3 x 3 where it was 7 x 7.
+    small = resnet(name, stem="small")
+    assert sum(parameter.numel() for parameter in small.parameters()) == PARAMETERS[name] - 3 * 64 * (49 - 9)
+
+
+def torchvision_names(bottleneck: bool, depths: tuple[int, ...]) -> set[str]:
+    """The keys of a torchvision ResNet's state, without fc, from its documentation in words."""
+
+    def norm(prefix: str) -> set[str]:
+        return {f"{prefix}.{x}" for x in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")}
+
+    names = {"conv1.weight"} | norm("bn1")
+    for stage, depth in enumerate(depths, start=1):
+        for block in range(depth):
+            prefix = f"layer{stage}.{block}"
+            for i in range(1, 4 if bottleneck else 3):
+                names |= {f"{prefix}.conv{i}.weight"} | norm(f"{prefix}.bn{i}")
+            if block == 0 and (stage > 1 or bottleneck):
+                names |= {f"{prefix}.downsample.0.weight"} | norm(f"{prefix}.downsample.1")
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "bottleneck", "depths"),
+    [("resnet18", False, (2, 2, 2, 2)), ("resnet34", False, (3, 4, 6, 3)), ("resnet50", True, (3, 4, 6, 3))],
+)
+def test_parameters_have_torchvisions_names(name: str, bottleneck: bool, depths: tuple[int, ...]) -> None:
+    assert set(resnet(name, stem="ordinary").state_dict()) == torchvision_names(bottleneck, depths)
+
+
+@pytest.mark.parametrize("size", [32, 64, 96])
+@pytest.mark.parametrize("stem", ["small", "ordinary"])
+@pytest.mark.parametrize("name", ["small", "resnet18"])
+def test_any_size_gives_one_vector_an_image(name: str, stem: str, size: int) -> None:
+    encoder = resnet(name, stem=stem).eval()
+    planes = []
+    encoder.get_submodule("layer1").register_forward_hook(lambda *call: planes.append(call[2].shape[-2:]))
+    with torch.no_grad():
+        assert encoder(torch.randn(2, 3, size, size)).shape == (2, FEATURES[name])
+        assert encoder(torch.randn(1, 3, size + 1, size - 3)).shape == (1, FEATURES[name])
+    assert planes[0] == ((size, size) if stem == "small" else (size // 4, size // 4))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_features_is_the_dimension_that_comes_out_at_any_width(name: str) -> None:
+    usual = 32 if name == "small" else 64
+    for width, channels in ((usual, 3), (usual // 2, 1), (usual // 2, 2)):
+        encoder = resnet(name, width=width, in_channels=channels).eval()
+        assert encoder.features == FEATURES[name] * width // usual
+        with torch.no_grad():
+            assert encoder(torch.randn(2, channels, 16, 16)).shape == (2, encoder.features)
+
+
+def test_small_has_three_blocks() -> None:
+    encoder = resnet("small")
+    blocks = [name for name, module in encoder.named_modules() if type(module).__name__ == "BasicBlock"]
+    assert blocks == ["layer1.0", "layer2.0", "layer3.0"]
+    assert [encoder.get_submodule(f"{block}.conv2").weight.shape[0] for block in blocks] == [32, 64, 128]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("name", ["small", "resnet50"])
+def test_the_memory_format_changes_the_time_and_nothing_else(name: str, channels: int) -> None:
+    encoder = resnet(name, width=8, in_channels=channels).double()
+    assert encoder.memory_format == MEMORY_FORMAT
+    images, results = torch.randn(4, channels, 16, 16).double(), []
+    for memory_format in (torch.channels_last, torch.contiguous_format):
+        encoder.memory_format = memory_format
+        encoder.zero_grad()
+        features = encoder(images)
+        features.square().sum().backward()
+        results.append([features.detach(), *(parameter.grad for parameter in encoder.parameters())])
+    torch.testing.assert_close(results[0], results[1])
+    assert all(parameter.is_contiguous() for parameter in encoder.parameters())
+
+
+def test_activations_lie_in_the_memory_format_even_from_one_channel() -> None:
+    encoder, lies = resnet("small", in_channels=1), []
+    encoder.get_submodule("layer3").register_forward_hook(
+        lambda *call: lies.append(call[2].is_contiguous(memory_format=MEMORY_FORMAT))
+    )
+    encoder(torch.randn(4, 1, 16, 16))
+    assert lies == [True]
+
+
+def test_a_zero_last_norm_starts_each_block_as_its_shortcut() -> None:
+    for name, last in (("resnet18", "bn2"), ("resnet50", "bn3")):
+        encoder = resnet(name, zero_init_last_norm=True)
+        block = encoder.get_submodule("layer1.1").eval()
+        x = torch.rand(2, 64 if name == "resnet18" else 256, 4, 4)
+        torch.testing.assert_close(block(x), x)
+        weights = {key: value for key, value in encoder.state_dict().items() if key.endswith(f"{last}.weight")}
+        assert len(weights) > 0
+        assert all((value == 0).all() for value in weights.values())
+        assert all((value == 1).all() for value in (encoder.get_parameter("bn1.weight"),))
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    states = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        states.append(resnet("small").state_dict())
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+def test_wrong_settings_are_refused(without_shape_checks: None) -> None:
+    with pytest.raises(ValueError, match="how an image enters the network: expected one of small, ordinary, got tiny"):
+        make_encoder("small", stem="tiny")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="how many channels an image has: expected at least 1, got 0"):
+        make_encoder("small", in_channels=0)
+    with pytest.raises(ValueError, match="planes of the first stage: expected at least 1, got 0"):
+        make_encoder("small", width=0)

@@ -1,0 +1,340 @@
+"""The operators: torchvision's and skimage's own numbers, identities, and properties over many images."""
+
+import colorsys
+from itertools import permutations
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from conftest import golden_arrays, golden_cases
+from pucl.views import operators
+from pucl.views.operators import BRIGHTNESS, CONTRAST, HUE, SATURATION
+
+Case = dict[str, Any]
+
+ADJUST = {
+    BRIGHTNESS: operators.adjust_brightness,
+    CONTRAST: operators.adjust_contrast,
+    SATURATION: operators.adjust_saturation,
+    HUE: operators.adjust_hue,
+}
+NEUTRAL = {BRIGHTNESS: 1.0, CONTRAST: 1.0, SATURATION: 1.0, HUE: 0.0}
+
+
+def some_images(batch: int = 5, height: int = 12, width: int = 12, seed: int = 0) -> Tensor:
+    """Random images, one of them grey, one black, one white where the batch is large enough."""
+    images = torch.rand(batch, 3, height, width, generator=torch.Generator().manual_seed(seed))
+    if batch >= 5:
+        images[1] = images[1, :1]
+        images[2], images[3] = 0, 1
+    return images
+
+
+def every(images: Tensor) -> Tensor:
+    return torch.ones(len(images), dtype=torch.bool)
+
+
+def constant(images: Tensor, value: float) -> Tensor:
+    return torch.full((len(images),), value)
+
+
+def cropped(images: Tensor, box: tuple[int, int, int, int], size: int, *, antialias: bool = True) -> Tensor:
+    """The same box (top, left, height, width) of all images."""
+    top, left, height, width = (torch.full((len(images),), edge) for edge in box)
+    return operators.resized_crop(images, top, left, height, width, size, antialias=antialias)
+
+
+# The references' numbers
+
+
+def operated(case: Case, image: Tensor) -> Tensor:
+    """What our operator makes of a golden case's image, in floating point."""
+    hyper, images = case["hyper"], image[None]
+    name = case["function"].removeprefix("functional.").removesuffix(" on a PIL image")
+    if name.startswith("adjust_"):
+        (factor,) = hyper.values()
+        adjusted: Tensor = getattr(operators, name)(images, constant(images, factor))
+        return adjusted[0]
+    if name == "resized_crop":
+        box = (hyper["top"], hyper["left"], hyper["height"], hyper["width"])
+        return cropped(images, box, hyper["size"][0], antialias=hyper["antialias"])[0]
+    if name == "gaussian_blur":
+        sigma = constant(images, hyper["sigma"][0])
+        return operators.blur(images, sigma, hyper["kernel_size"][0], every(images))[0]
+    if name == "hflip":
+        return operators.flip(images, every(images))[0]
+    assert name in {"rgb_to_grayscale", "to_grayscale"}
+    return operators.greyscale(images, every(images))[0, : hyper["num_output_channels"]]
+
+
+@pytest.mark.parametrize("case", golden_cases("tvops"))
+def test_torchvision(case: Case) -> None:
+    """Float cases to the last digits; those in 8 bits, torchvision's own and PIL's, up to their rounding."""
+    arrays = golden_arrays(case)
+    image, expected = arrays["image"], arrays["result"]
+    if image.dtype == torch.uint8:
+        result, expected = operated(case, image / 255) * 255, expected.float()
+        # To bytes as the reference goes there: its colour operators on tensors truncate, everything else rounds.
+        truncates = "PIL" not in case["function"] and ("adjust" in case["name"] or "grayscale" in case["name"])
+        result = (result + 1e-4).floor() if truncates else result.round()
+    else:
+        result = operated(case, image)
+    tolerance = case["tolerance"]
+    torch.testing.assert_close(result, expected, rtol=tolerance["rtol"], atol=tolerance["atol"])
+
+
+@pytest.mark.parametrize("case", golden_cases("lab"))
+def test_lab_is_that_of_skimage(case: Case) -> None:
+    arrays = golden_arrays(case)
+    images = (arrays["rgb"].double() / 255).permute(2, 0, 1)[None]
+    tolerance = case["tolerance"]
+    lab = operators.rgb_to_lab(images)[0].permute(1, 2, 0)
+    torch.testing.assert_close(lab, arrays["lab"], rtol=tolerance["rtol"], atol=tolerance["atol"])
+    parts = operators.split_lab(images)
+    assert [part.shape[1] for part in parts] == [1, 2]
+    both = torch.cat(parts, 1)[0]
+    torch.testing.assert_close(both, arrays["normalised"], rtol=tolerance["rtol"], atol=tolerance["atol"])
+    single = operators.rgb_to_lab(images.float())[0].permute(1, 2, 0)  # As in training, of numbers up to 100.
+    torch.testing.assert_close(single, arrays["lab"].float(), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("rgb", "lab"),
+    [
+        ((1, 1, 1), (100, 0, 0)),
+        ((0, 0, 0), (0, 0, 0)),
+        ((1, 0, 0), (53.24, 80.09, 67.20)),
+        ((0, 1, 0), (87.73, -86.18, 83.18)),
+        ((0, 0, 1), (32.30, 79.19, -107.86)),
+        ((0.5, 0.5, 0.5), (53.39, 0, 0)),
+    ],
+)
+def test_lab_of_known_colours(rgb: tuple[float, ...], lab: tuple[float, ...]) -> None:
+    colour = torch.tensor(rgb, dtype=torch.float32).view(1, 3, 1, 1)
+    torch.testing.assert_close(
+        operators.rgb_to_lab(colour).flatten(), torch.tensor(lab, dtype=torch.float32), rtol=0, atol=0.02
+    )
+
+
+# What must change nothing
+
+
+@pytest.mark.parametrize("operator", ADJUST)
+def test_neutral_factor_changes_nothing(operator: int) -> None:
+    images = some_images()
+    before = images.clone()
+    result = ADJUST[operator](images, constant(images, NEUTRAL[operator]))
+    torch.testing.assert_close(result, images, rtol=0, atol=5e-7 if operator == HUE else 0)
+    assert torch.equal(images, before)
+    assert result.data_ptr() != images.data_ptr()
+
+
+@pytest.mark.parametrize("turns", [-2.0, -1.0, 1.0, 3.0])
+def test_whole_turns_of_hue_change_nothing(turns: float) -> None:
+    images = some_images()
+    torch.testing.assert_close(operators.adjust_hue(images, constant(images, turns)), images, rtol=0, atol=3e-6)
+
+
+def test_flipping_twice_changes_nothing() -> None:
+    images = some_images()
+    which = torch.tensor([True, False, False, True, True])
+    once = operators.flip(images, which)
+    assert torch.equal(once[0], images[0].flip(2))
+    assert torch.equal(once[1], images[1])
+    assert torch.equal(operators.flip(once, which), images)
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+def test_crop_of_the_whole_changes_nothing(antialias: bool) -> None:
+    images = some_images()
+    assert torch.equal(cropped(images, (0, 0, 12, 12), 12, antialias=antialias), images)
+
+
+def test_crop_at_its_own_size_cuts() -> None:
+    images = some_images(height=10, width=14)
+    assert torch.equal(cropped(images, (2, 5, 6, 6), 6), images[:, :, 2:8, 5:11])
+
+
+def test_nobody_chosen_changes_nothing() -> None:
+    images = some_images()
+    none = ~every(images)
+    order = torch.arange(4).expand(5, 4)
+    assert torch.equal(operators.flip(images, none), images)
+    assert torch.equal(operators.greyscale(images, none), images)
+    assert torch.equal(operators.blur(images, constant(images, 1.0), 3, none), images)
+    assert torch.equal(operators.jitter(images, torch.full((5, 4), 0.3), order, none), images)
+
+
+def test_blur_leaves_constants_and_its_smallest_window_leaves_everything() -> None:
+    images = some_images()
+    flat = images.mean((2, 3), keepdim=True).expand_as(images).contiguous()
+    torch.testing.assert_close(operators.blur(flat, constant(images, 1.3), 5, every(images)), flat)
+    assert torch.equal(operators.blur(images, constant(images, 1.3), 1, every(images)), images)
+
+
+# Against the same, written otherwise
+
+
+@given(seed=st.integers(0, 10**6), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_crop_is_crop_then_interpolate(seed: int, data: st.DataObject) -> None:
+    """Boxes of their own for each image, growing and shrinking, against torch's resize of each one's cut."""
+    extent = data.draw(st.tuples(st.integers(1, 24), st.integers(1, 24)))
+    size = data.draw(st.integers(1, 16))
+    images = some_images(3, *extent, seed=seed)
+    edges = []
+    for side in extent:
+        lengths = [data.draw(st.integers(1, side)) for _ in range(3)]
+        starts = [data.draw(st.integers(0, side - length)) for length in lengths]
+        edges.append((starts, lengths))
+    (tops, heights), (lefts, widths) = edges
+    flipped = torch.tensor([data.draw(st.booleans()) for _ in range(3)])
+    top_of, left_of, height_of, width_of = (torch.tensor(values) for values in (tops, lefts, heights, widths))
+    result = operators.resized_crop(images, top_of, left_of, height_of, width_of, size, flipped=flipped)
+    for number, (top, left, height, width) in enumerate(zip(tops, lefts, heights, widths, strict=True)):
+        cut = images[number : number + 1, :, top : top + height, left : left + width]
+        expected = torch.nn.functional.interpolate(cut, (size, size), mode="bilinear", antialias=True)[0]
+        expected = expected.flip(2) if flipped[number] else expected
+        torch.testing.assert_close(result[number], expected, rtol=1e-5, atol=2e-6)
+
+
+def test_crop_of_bytes_is_that_of_their_shares() -> None:
+    images = torch.randint(256, (4, 3, 9, 9), dtype=torch.uint8)
+    box = (1, 2, 7, 5)
+    torch.testing.assert_close(cropped(images, box, 8), cropped(images / 255, box, 8))
+
+
+@given(
+    colour=st.tuples(*[st.floats(0, 1, width=32)] * 3),
+    turns=st.floats(-3, 3, allow_subnormal=False),
+    grid=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_hue_is_that_of_hsv(colour: tuple[float, float, float], turns: float, grid: bool) -> None:
+    """Any colour, or one of a coarse grid where channels are equal and hues at the corners of the hexagon."""
+    if grid:
+        colour = (round(colour[0] * 2) / 2, round(colour[1] * 2) / 2, round(colour[2] * 2) / 2)
+    hue, saturation, value = colorsys.rgb_to_hsv(*colour)
+    expected = colorsys.hsv_to_rgb((hue + turns) % 1.0, saturation, value)
+    image = torch.tensor(colour, dtype=torch.float64).view(1, 3, 1, 1)
+    result = operators.adjust_hue(image, torch.tensor([turns], dtype=torch.float64)).flatten()
+    torch.testing.assert_close(result, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def test_blur_is_a_convolution() -> None:
+    images = some_images(4, 12, 9)
+    sigma, which = torch.tensor([0.3, 1.0, 2.0, 0.7]), torch.tensor([True, True, False, True])
+    result = operators.blur(images, sigma, 7, which)
+    assert torch.equal(result[2], images[2])
+    for number in which.nonzero()[:, 0].tolist():
+        line = torch.exp(-0.5 * (torch.arange(-3, 4) / sigma[number]) ** 2)
+        window = torch.outer(line, line) / line.sum() ** 2
+        padded = torch.nn.functional.pad(images[number][:, None], (3, 3, 3, 3), mode="reflect")
+        expected = torch.nn.functional.conv2d(padded, window[None, None])[:, 0]
+        torch.testing.assert_close(result[number], expected, rtol=1e-5, atol=2e-6)
+
+
+def test_greyscale_has_equal_channels() -> None:
+    images = some_images()
+    which = torch.tensor([True, False, True, True, False])
+    result = operators.greyscale(images, which)
+    assert torch.equal(result[which][:, 0], result[which][:, 1])
+    assert torch.equal(result[which][:, 0], result[which][:, 2])
+    assert torch.equal(result[~which], images[~which])
+    torch.testing.assert_close(result[0, 0], 0.2989 * images[0, 0] + 0.587 * images[0, 1] + 0.114 * images[0, 2])
+
+
+@pytest.mark.parametrize("largest_hue", [0.1, 0.5])
+def test_jitter_is_its_operators_in_each_order(largest_hue: float) -> None:
+    """All 24 orders in one batch, some images left out, against the operators one after the other."""
+    orders = torch.tensor(list(permutations(range(4))) * 2)
+    images = some_images(len(orders))
+    factors = 0.6 + 0.8 * torch.rand(len(orders), 4)
+    factors[:, HUE] = largest_hue * (2 * torch.rand(len(orders)) - 1)
+    which = torch.rand(len(orders)) < 0.8
+    before = images.clone()
+    result = operators.jitter(images, factors, orders, which)
+    assert torch.equal(images, before)
+    for number, order in enumerate(orders.tolist()):
+        expected = images[number : number + 1]
+        for operator in order if which[number] else ():
+            expected = ADJUST[operator](expected, factors[number : number + 1, operator])
+        torch.testing.assert_close(result[number], expected[0], rtol=1e-5, atol=3e-6)
+    assert torch.equal(result[~which], images[~which])
+
+
+def test_order_of_jitter_matters() -> None:
+    images = some_images(2, seed=3)[:1].expand(2, 3, 12, 12)
+    factors = torch.tensor([[1.4, 1.4, 0.6, 0.1]]).expand(2, 4)
+    result = operators.jitter(images, factors, torch.tensor([[0, 1, 2, 3], [3, 2, 1, 0]]), every(images))
+    assert (result[0] - result[1]).abs().max() > 0.01
+
+
+def test_in_place_is_the_same_in_its_place() -> None:
+    images = some_images()
+    which = torch.tensor([True, False, True, True, False])
+    factors, order = torch.tensor([[1.2, 0.7, 1.3, 0.05]]).expand(5, 4), torch.tensor([[2, 3, 0, 1]]).expand(5, 4)
+    sigma = constant(images, 0.8)
+    apart = operators.jitter(images, factors, order, which)
+    apart = operators.blur(operators.greyscale(apart, which), sigma, 3, which)
+    apart = operators.normalise(apart, (0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
+    own = images.clone()
+    for result in (
+        operators.jitter(own, factors, order, which, inplace=True),
+        operators.greyscale(own, which, inplace=True),
+        operators.blur(own, sigma, 3, which, inplace=True),
+        operators.normalise(own, (0.1, 0.2, 0.3), (1.0, 2.0, 3.0), inplace=True),
+    ):
+        assert result.data_ptr() == own.data_ptr()
+    assert torch.equal(own, apart)
+
+
+# Properties
+
+
+@given(seed=st.integers(0, 10**6), factor=st.floats(0, 3), operator=st.sampled_from(list(ADJUST)))
+@settings(max_examples=60, deadline=None)
+def test_colours_stay_in_range(seed: int, factor: float, operator: int) -> None:
+    images = some_images(seed=seed)
+    result = ADJUST[operator](images, constant(images, factor))
+    assert result.isfinite().all()
+    assert result.min() >= -1e-6
+    assert result.max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("operator", ADJUST)
+def test_image_does_not_depend_on_its_batch(operator: int) -> None:
+    images = some_images(7, seed=1)
+    factors = torch.linspace(0.3, 1.7, 7)
+    together = ADJUST[operator](images, factors)
+    for number in range(7):
+        alone = ADJUST[operator](images[number : number + 1], factors[number : number + 1])
+        torch.testing.assert_close(together[number], alone[0], rtol=0, atol=1e-6)
+
+
+def test_black_and_grey_are_the_ends_of_the_mixtures() -> None:
+    images = some_images()
+    nothing = constant(images, 0.0)
+    grey = operators.greyscale(images, every(images))
+    assert operators.adjust_brightness(images, nothing).abs().max() == 0
+    torch.testing.assert_close(operators.adjust_saturation(images, nothing), grey)
+    level = grey.mean((1, 2, 3), keepdim=True).expand_as(images)
+    torch.testing.assert_close(operators.adjust_contrast(images, nothing), level)
+
+
+@pytest.mark.parametrize("kernel", [0, 2, 25, -1])
+def test_impossible_windows_are_refused(kernel: int) -> None:
+    images = some_images()
+    with pytest.raises(ValueError, match=f"expected an odd number from 1 up to 23 .* got {kernel}"):
+        operators.blur(images, constant(images, 1.0), kernel, every(images))
+
+
+def test_normalise() -> None:
+    images = some_images()
+    result = operators.normalise(images, (0.5, 0.4, 0.3), (0.1, 0.2, 0.4))
+    torch.testing.assert_close(result[:, 1], (images[:, 1] - 0.4) / 0.2)
+    assert torch.equal(images, some_images())
