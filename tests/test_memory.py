@@ -11,7 +11,8 @@ from pucl.memory import Bank, Queue
 @settings(deadline=None, max_examples=60)
 @given(size=st.integers(1, 9), batches=st.lists(st.integers(0, 12), min_size=1, max_size=8))
 def test_a_queue_holds_the_most_recent(size: int, batches: list[int]) -> None:
-    queue, all_ids = Queue(size), []
+    queue = Queue(size)
+    all_ids: list[int] = []
     for batch in batches:
         ids = torch.arange(len(all_ids), len(all_ids) + batch)
         queue.push(ids[:, None].double().repeat(1, 2), ids)

@@ -183,8 +183,8 @@ class Training:
     def _descend(self, loss: Float[Tensor, ""]) -> None:
         if not loss.isfinite():
             raise TrainingStoppedError(
-                f"the loss is {float(loss.detach())} at step {self.step + 1} of {self.steps}: expected a number. Try a lower "
-                f"learning rate, gradient clipping, or a higher temperature"
+                f"the loss is {float(loss.detach())} at step {self.step + 1} of {self.steps}: expected a number. "
+                f"Try a lower learning rate, gradient clipping, or a higher temperature"
             )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
