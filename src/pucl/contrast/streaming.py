@@ -24,7 +24,7 @@ from pucl.contrast.objectives import InfoNCE, Objective, Summary, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Tensor
 
-TILE = 512  # A tile of 512 x 512 float32 numbers, 1 MiB, stays in cache.
+TILE = 512  # At most; a tile of 512 x 512 float32 numbers, 1 MiB, stays in cache.
 BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
 PAYS_FROM = 1 << 16  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
 ROWS_PAY_FROM = 1 << 26  # The same for what is streamed by rows: slower, but 256 MiB a matrix is enough.
@@ -166,7 +166,7 @@ def _log_sums(
     """Log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
     sums = query.new_zeros(len(scales), len(query))
     highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
-    buffer = _tile_buffer(query, key, needed=len(scales) > 1)
+    buffer, ones = _tile_buffer(query, key, needed=len(scales) > 1), query.new_ones(TILE)
     for rows, columns, logits in _tiles(query, key, symmetric, period, query_ids, key_ids, mask):
         if not bounded:  # Keep what was summed so far relative to the highest logit so far.
             before = highest[rows].clone()
@@ -178,9 +178,10 @@ def _log_sums(
             terms = _exponentials(logits, scale, out=logits if last else _view(buffer, logits.shape))
             if not bounded:
                 sums[s, rows] *= torch.exp(scale * (before - shift))
-            sums[s, rows] += terms.sum(dim=1)
+            # Products with ones: the sums along rows and down columns at the same pace.
+            sums[s, rows].addmv_(terms, ones[: terms.shape[1]])
             if symmetric and rows != columns:
-                sums[s, columns] += terms.sum(dim=0)
+                sums[s, columns].addmv_(terms.T, ones[: terms.shape[0]])
     log_sums = sums.log()
     if not bounded:
         log_sums += torch.outer(sums.new_tensor(scales), highest)
@@ -300,7 +301,9 @@ def _tiles(
 
 
 def _blocks(length: int) -> list[slice]:
-    return [slice(start, min(start + TILE, length)) for start in range(0, length, TILE)]
+    """Parts of at most TILE, of nearly the same length: a small rest would be slow for its size."""
+    size = math.ceil(length / math.ceil(length / TILE))
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def _id_ranges(ids: torch.Tensor | None, blocks: list[slice]) -> list[tuple[float, float]]:
