@@ -5,6 +5,7 @@ No number on these pages is typed by hand. A test compares them with what this p
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,83 @@ def with_error(estimate: dict[str, float]) -> str:
     return f"{estimate['value']:+.5f} ± {estimate['error']:.5f}"
 
 
-PAGES = {"theory.md": (theory_page, "theory/theory.json")}
-"""Each page, what writes it, and the record it is written from."""
+def benchmarks_page(usual: dict[str, Any], large: dict[str, Any]) -> str:
+    """docs/benchmarks.md from records/bench."""
+    machine = usual["machine"]
+    lines = [
+        "# Time and memory",
+        "",
+        f"Forward and backward of a loss of two views, float32, dimension {usual['settings']['dim']}, on "
+        f"{machine['cores']} cores ({machine['cpu']}), torch {usual['versions']['torch']}. *Dense* holds the matrix of "
+        "all pairs, *streaming* does not. All contenders run in turn on the same data, and ratios are the median over "
+        "rounds, with quartiles. *Products* are the bare matrix products that streaming cannot do without. Peaks of "
+        "memory are above inputs, each in a process of its own.",
+        "",
+        f"Made by `{usual['command']}`:",
+        "",
+        *benchmark_table(usual),
+        "",
+        f"Where the matrix would not fit, made by `{large['command']}`:",
+        "",
+        *benchmark_table(large),
+        "",
+        "Left to itself (`streaming=None`) a loss streams where that is faster: plain, DEB, Hard and PUCL from batches "
+        "of a few hundred samples on. Ring and the Jensen-Shannon objective, which are slower by rows than with the "
+        "matrix, stream only where the matrix would take a quarter of a gigabyte.",
+    ]
+    absent = ", ".join(usual["absent_peers"])
+    if absent:
+        lines += ["", f"Not installed where this was measured: {absent}."]
+    return "\n".join(lines) + "\n"
+
+
+def benchmark_table(record: dict[str, Any]) -> list[str]:
+    """One row per loss and batch size."""
+    header = ["loss", "batch", "dense, ms", "streaming, ms", "dense / streaming", "streaming / products"]
+    header += ["dense, MB", "streaming, MB", "pytorch-metric-learning, ms"]
+    table = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for row in record["rows"]:
+        by_name, ratios = row["contenders"], row["ratios"]
+        cells = [row["loss"], f"{row['batch']:,}"]
+        cells += [milliseconds(by_name.get(name)) for name in ("dense", "streaming")]
+        cells += [ratio(ratios.get(name)) for name in ("dense/streaming", "streaming/products")]
+        cells += [megabytes(by_name.get(name)) for name in ("dense", "streaming")]
+        cells += [milliseconds(by_name.get("pml"))]
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
+def milliseconds(contender: dict[str, Any] | None) -> str:
+    """The median time, if it was measured."""
+    times = (contender or {}).get("milliseconds")
+    return f"{times['median']:,.3g}" if times and times["median"] < 100 else f"{times['median']:,.0f}" if times else ""
+
+
+def megabytes(contender: dict[str, Any] | None) -> str:
+    """The peak of memory, if it was measured."""
+    peak = (contender or {}).get("peak") or {}
+    return f"{peak['bytes'] / 1e6:,.0f}" if peak.get("bytes") else ""
+
+
+def ratio(quartiles: dict[str, float] | None) -> str:
+    """A median ratio with its quartiles."""
+    if not quartiles:
+        return ""
+    return f"{quartiles['median']:.2f} ({quartiles['lower_quartile']:.2f} to {quartiles['upper_quartile']:.2f})"
+
+
+PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
+    "theory.md": (theory_page, ("theory/theory.json",)),
+    "benchmarks.md": (benchmarks_page, ("bench/loss.json", "bench/loss-large.json")),
+}
+"""Each page, what writes it, and the records it is written from."""
 
 
 def built() -> dict[Path, str]:
     """Every page and its text."""
     return {
-        ROOT / "docs" / name: page(json.loads((RECORDS / record).read_text())) for name, (page, record) in PAGES.items()
+        ROOT / "docs" / name: page(*(json.loads((RECORDS / record).read_text()) for record in records))
+        for name, (page, records) in PAGES.items()
     }
 
 

@@ -26,7 +26,7 @@ from pucl.shapes import Float, Tensor
 
 TILE = 512  # At most; a tile of 512 x 512 float32 numbers, 1 MiB, stays in cache.
 BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
-PAYS_FROM = 1 << 16  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
+PAYS_FROM = 1 << 17  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
 ROWS_PAY_FROM = 1 << 26  # The same for what is streamed by rows: slower, but 256 MiB a matrix is enough.
 FEW_DIAGONALS = 16  # Up to so many in a tile, filling them is quicker than comparing ids.
 SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all ordinary float32 numbers.
