@@ -11,7 +11,7 @@ import pucl
 from examples import related_views
 from pucl import Anneal, ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
 from pucl.corrections import PUCL, Hard, Plain
-from pucl.functional import compare, contrastive_loss, pair_views
+from pucl.functional import compare, contrastive_loss, local_global_loss, pair_views
 
 LOSSES: list[Callable[..., ContrastiveLoss]] = [
     pucl.NTXentLoss,
@@ -206,7 +206,7 @@ class TestFloor:
     def test_the_user_is_told_once(self) -> None:
         z0, _ = views_of()
         loss = PUCLLoss(alpha=0.6, c=0.0, temperature=0.1)
-        with pytest.warns(FlooredWarning, match=r"of the anchors are at the floor.*tau' = 0\.6.*temperature 0\.1"):
+        with pytest.warns(FlooredWarning, match=r"of the anchors are at the floor.*tau' = 0\.6 is too large"):
             loss(z0, z0 + 0.01 * torch.randn_like(z0))
         assert loss.last is not None
         assert loss.last.floored == 1
@@ -385,3 +385,118 @@ def test_hard_equals_published_form() -> None:
     estimate = (reweighted - 14 * tau * positive) / (1 - tau)
     expected = -(positive / (positive + estimate.clamp_min(14 * torch.tensor(-1 / t).exp()))).log()
     torch.testing.assert_close(compare(pair_views([z0, z1]), Hard(tau_plus=tau, beta=beta)).loss, expected)
+
+
+class TestFoundInReview:
+    """Each of these was wrong once."""
+
+    @pytest.mark.parametrize("streaming", [False, True])
+    def test_an_empty_band_is_an_error_in_the_usual_call_too(self, streaming: bool) -> None:
+        with pytest.raises(ValueError, match="must hold at least one of the 6 unlabelled samples"):
+            RingLoss(streaming=streaming)(*views_of(4))
+
+    @every_loss
+    @pytest.mark.parametrize("streaming", [False, True])
+    @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+    def test_what_is_kept_has_no_graph(self, make: Make, streaming: bool, objective: str) -> None:
+        loss = make(streaming=streaming, objective=objective)
+        loss(*(view.requires_grad_() for view in views_of(64)))
+        assert loss.last is not None
+        for value in vars(loss.last).values():
+            assert not (isinstance(value, torch.Tensor) and value.requires_grad)
+        copy.deepcopy(loss)
+
+    @pytest.mark.parametrize("make", [NTXentLoss, RingLoss], ids=lambda make: make.__name__)
+    def test_a_second_derivative_is_refused_rather_than_wrong(self, make: Make) -> None:
+        z0, z1 = (view.requires_grad_() for view in views_of(64))
+        (gradient,) = torch.autograd.grad(make(streaming=True)(z0, z1), z0, create_graph=True)
+        with pytest.raises(RuntimeError):
+            gradient.square().sum().backward()
+
+    @pytest.mark.parametrize("beta", [1e-40, 10.0, 100.0, 1e4])
+    def test_a_steep_tilt_keeps_its_digits_in_float32(self, beta: float) -> None:
+        """Loss and gradient of both forms against float64."""
+        results = []
+        for dtype, streaming in ((torch.float64, False), (torch.float32, False), (torch.float32, True)):
+            torch.manual_seed(1)
+            views = [view.to(dtype).requires_grad_() for view in views_of(32)]
+            loss = pucl.HardLoss(tau_plus=0.01, beta=beta, temperature=0.05, streaming=streaming)
+            value = loss(*views)
+            value.backward()
+            assert views[0].grad is not None
+            results.append((value.detach().double(), views[0].grad.double()))
+        scale = results[0][1].abs().max()
+        for value, gradient in results[1:]:
+            torch.testing.assert_close(value, results[0][0], rtol=1e-5, atol=0)
+            assert (gradient - results[0][1]).abs().max() < 2e-3 * scale
+
+    def test_a_step_that_went_wrong_does_not_spoil_the_queue(self) -> None:
+        loss = NTXentLoss(memory_bank_size=16)
+        z0, z1 = views_of(8)
+        loss(z0, z1)
+        assert loss.queue is not None
+        loss.queue.push(torch.full_like(z1, torch.nan))
+        assert loss(z0, z1).isfinite()
+
+    def test_ids_of_a_queue(self, without_shape_checks: None) -> None:
+        z0, z1 = views_of(4)
+        loss = NTXentLoss(memory_bank_size=8)
+        for wrong, message in (
+            (torch.rand(4), "expected 4 integers, got torch.float32"),
+            (torch.arange(3), r"expected 4 integers, got torch.int64 of shape \(3,\)"),
+            (torch.arange(4) - 1, "expected none below 0, got -1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                loss(z0, z1, ids=wrong)
+        assert loss.queue is not None
+        assert loss.queue.filled == 0
+        loss(z0, z1, ids=torch.arange(4, dtype=torch.int32))
+        assert loss.queue.contents()[1].tolist() == [0, 1, 2, 3]
+
+    def test_annealed_bands_must_not_cross_on_the_way(self) -> None:
+        with pytest.raises(ValueError, match="the band from lower to upper"):
+            RingLoss(lower=Anneal(0.0, 0.5, until=0.1), upper=Anneal(0.4, 1.0))
+        with pytest.raises(ValueError, match="the band from lower to upper"):
+            RingLoss(lower=Anneal(0.0, 0.9, until=0.2, steps=1), upper=Anneal(0.4, 1.0))
+
+    def test_masks_of_another_device(self) -> None:
+        z0, z1 = views_of(4)
+        with pytest.raises(ValueError, match="mask goes with the embeddings: expected it on cpu, got meta"):
+            contrastive_loss(z0, z1, z1, Plain(), mask=torch.ones(4, 4, dtype=torch.bool, device="meta"))
+
+    def test_graphs(self, without_shape_checks: None) -> None:
+        local, whole, graph_of = torch.randn(6, 3), torch.randn(3, 3), torch.tensor([0, 0, 1, 1, 2, 2])
+        for wrong in (torch.nan, torch.inf):
+            broken = local.clone()
+            broken[2, 1] = wrong
+            with pytest.raises(ValueError, match="local holds embeddings: expected finite numbers"):
+                local_global_loss(broken, whole, graph_of, Plain())
+        for shift, found in ((-1, "-1 to 1"), (1, "1 to 3")):
+            with pytest.raises(ValueError, match=f"expected 0 to 2, got {found}"):
+                local_global_loss(local, whole, graph_of + shift, Plain())
+        assert local_global_loss(local * 0, whole, graph_of, Hard(), compat="hcl").isfinite()
+        exact = local_global_loss(local, whole, graph_of, Hard(), compat="hcl")
+        with torch.autocast("cpu", dtype=torch.float16):
+            torch.testing.assert_close(local_global_loss(local, whole, graph_of, Hard(), compat="hcl"), exact)
+
+    @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+    def test_reports_are_of_anchors_with_a_positive(self) -> None:
+        z = torch.randn(6, 4, dtype=torch.float64)
+        z[1] = z[0]
+        loss = PUCLLoss(alpha=0.5, c=0.0)
+        value = pucl.adapters.MetricLearningLoss(loss)(z, torch.tensor([0, 0, 1, 2, 3, 4]))
+        assert loss.last is not None
+        assert loss.last.positive_similarity == pytest.approx(1.0)
+        assert loss.last.floored == 1  # Both of the two anchors that have one.
+        torch.testing.assert_close(loss.last.loss.mean(), value)
+
+    def test_adapters_refuse_what_they_cannot_do(self) -> None:
+        for adapter in (pucl.adapters.MetricLearningLoss, pucl.adapters.TwoTowerLoss):
+            with pytest.raises(ValueError, match="the oracle needs labels of its own"):
+                adapter(OracleLoss())
+        with pytest.raises(ValueError, match="logit_scale is 1 / temperature: expected a number above 0, got 0"):
+            pucl.adapters.TwoTowerLoss(NTXentLoss())(*views_of(4), 0.0)
+
+    def test_objective_is_checked_at_once(self, without_shape_checks: None) -> None:
+        with pytest.raises(ValueError, match="objective is the form of the loss"):
+            NTXentLoss(objective="nce")  # type: ignore[arg-type]

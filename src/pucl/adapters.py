@@ -11,7 +11,7 @@ from pucl.contrast.embeddings import as_embeddings
 from pucl.contrast.objectives import Outcome
 from pucl.contrast.pairing import check_ids, pair_up, stack_views
 from pucl.contrast.pairs import Pairs
-from pucl.losses import ContrastiveLoss
+from pucl.losses import ContrastiveLoss, OracleLoss
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
@@ -25,7 +25,7 @@ class MetricLearningLoss(nn.Module):
     The loss of an anchor with several positives is their mean, and anchors without any are left out.
 
     Args:
-        loss: Any loss of pucl without a memory bank. To gather over processes use PML's ``DistributedLossWrapper``.
+        loss: A loss of pucl without a memory bank, and that does not gather over processes.
 
     Example:
         >>> import pucl
@@ -38,8 +38,9 @@ class MetricLearningLoss(nn.Module):
         if loss.queue is not None or loss.gather_distributed:
             raise ValueError(
                 "embeddings and labels are all that this call compares: expected a loss without memory_bank_size and "
-                "gather_distributed; PML's CrossBatchMemory and DistributedLossWrapper do that here"
+                "gather_distributed"
             )
+        _refuse_oracle(loss)
         self.loss = loss
 
     def forward(
@@ -72,10 +73,9 @@ class MetricLearningLoss(nn.Module):
             unlabelled_ids=reference_labels,
         )
         outcome = self.loss.compare(pairs)
-        if self.loss.reduction == "mean":
-            has_positive = present.any(dim=1)
-            # The mean over the anchors that have a positive, as a mean over all of them.
-            outcome = replace(outcome, loss=outcome.loss * (len(labels) / has_positive.sum().clamp_min(1)))
+        has_positive = present.any(dim=1)
+        if self.loss.reduction == "mean" and has_positive.any():
+            outcome = replace(outcome, loss=outcome.loss[has_positive])
         return self.loss.settle(outcome)
 
 
@@ -105,6 +105,7 @@ class TwoTowerLoss(nn.Module):
             raise ValueError(
                 "the other samples of the batch are unlabelled here: expected a loss without a memory bank"
             )
+        _refuse_oracle(loss)
         self.loss = loss
 
     @overload
@@ -137,7 +138,7 @@ class TwoTowerLoss(nn.Module):
     ) -> Float[Tensor, "*reduced"] | dict[str, Float[Tensor, "*reduced"]]:
         """The mean of both directions."""
         images, texts = stack_views([image_features, text_features])
-        temperature = self.loss.temperature if logit_scale is None else 1 / logit_scale
+        temperature = self.loss.temperature if logit_scale is None else _temperature(logit_scale)
         forth, back = (
             self.loss.compare(pairs)
             for pairs in (self._pairs(images, texts, temperature), self._pairs(texts, images, temperature))
@@ -154,7 +155,7 @@ class TwoTowerLoss(nn.Module):
         candidates, ids = partners, torch.arange(len(anchors), device=anchors.device)
         candidate_ids = ids
         if self.loss.together:
-            sizes = processes.gather_sizes(len(anchors), anchors.device)
+            sizes = processes.gather_sizes(len(anchors), anchors.device, alike={"the dimension": anchors.shape[1]})
             ids = ids + sum(sizes[: processes.rank()])
             candidates, candidate_ids = processes.gather(partners, sizes), processes.gather(ids, sizes)
         if len(candidates) < 2:
@@ -170,12 +171,23 @@ class TwoTowerLoss(nn.Module):
         )
 
 
+def _refuse_oracle(loss: ContrastiveLoss) -> None:
+    if isinstance(loss, OracleLoss):
+        raise ValueError("the oracle needs labels of its own, which this call does not have: expected another loss")
+
+
+def _temperature(logit_scale: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:
+    if not isinstance(logit_scale, torch.Tensor) and not logit_scale > 0:
+        raise ValueError(f"logit_scale is 1 / temperature: expected a number above 0, got {logit_scale}")
+    return 1 / logit_scale
+
+
 def _same_label(
     labels: Int[Tensor, " anchor"], reference_labels: Int[Tensor, " reference"], itself: Int[Tensor, " anchor"]
 ) -> tuple[Int[Tensor, "anchor positive"], Bool[Tensor, "anchor positive"]]:
     """Where the references of each anchor's label are, and which of these places are used.
 
-    A search in sorted labels, so that no matrix of all pairs is needed.
+    A search in sorted labels: what it takes grows with the number of positives, not of all pairs.
     """
     sorted_labels, order = reference_labels.sort(stable=True)
     begin, end = torch.searchsorted(sorted_labels, labels), torch.searchsorted(sorted_labels, labels, right=True)

@@ -7,6 +7,8 @@ of floored anchors and the mean similarities.
 
 from typing import Literal
 
+import torch
+
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
@@ -100,7 +102,8 @@ def local_global_loss(
     if compat == "hcl":
         if reduction != "mean":
             raise ValueError(f"compat='hcl' exists as a mean over nodes: expected reduction='mean', got {reduction!r}")
-        return hcl_graph_loss(local, whole, graph_of, correction)
+        with torch.autocast(local.device.type, enabled=False):
+            return hcl_graph_loss(local, whole, graph_of, correction)
     if compat is not None:
         raise ValueError(f"compat names a published behaviour to reproduce: expected 'hcl' or None, got {compat!r}")
     pairs = pair_local_global(local, whole, graph_of)

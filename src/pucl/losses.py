@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.contrast.compare import ObjectiveName, compare
+from pucl.contrast.compare import ObjectiveName, check_objective, compare
 from pucl.contrast.correction import Anneal, Correction
 from pucl.contrast.objectives import Floor, Outcome, Reduction, check_floor, reduce
 from pucl.contrast.oracle import without_false_negatives
@@ -82,6 +82,7 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         check_temperature(temperature)
         check_floor(floor)
+        check_objective(objective)
         reduce(torch.zeros(1), reduction)
         self.correction = correction.at(0.0)
         self.temperature = temperature
@@ -91,7 +92,7 @@ class ContrastiveLoss(nn.Module):
         self.objective = objective
         self.streaming = streaming
         self.last: Outcome | None = None
-        size, dim = memory_bank_size if isinstance(memory_bank_size, tuple) else (memory_bank_size, None)
+        size, dim = (memory_bank_size, None) if isinstance(memory_bank_size, int) else memory_bank_size
         self.queue = Queue(size, dim) if size else None
         self._schedule = correction
         self._warned = False
@@ -131,6 +132,9 @@ class ContrastiveLoss(nn.Module):
         ids: Int[Tensor, " batch"] | None,
     ) -> Outcome:
         """Anchors against what the queue holds; against nothing, and without a loss, while it is empty."""
+        check_ids("ids", ids, len(anchors), anchors.device)
+        if ids is not None and ids.device.type == "cpu" and len(ids) and int(ids.min()) < 0:
+            raise ValueError(f"ids name samples in the memory bank: expected none below 0, got {int(ids.min())}")
         keys, key_ids = queue.contents()
         if len(keys) == 0:
             similarity = (anchors * positives).sum(dim=1)
@@ -203,8 +207,8 @@ class ContrastiveLoss(nn.Module):
             self._warned = True
             warnings.warn(
                 f"{outcome.floored:.0%} of the anchors are at the floor and learn nothing from their negatives: "
-                f"tau' = {self.tau_plus:.4g} is too large for temperature {self.temperature:g}. Lower alpha or "
-                f"tau_plus, raise the temperature, give more positives, or take a relative floor such as floor=0.1",
+                f"tau' = {self.tau_plus:.4g} is too large for so low a temperature. Lower alpha or tau_plus, raise the "
+                f"temperature, give more positives, or take a relative floor such as floor=0.1",
                 FlooredWarning,
                 stacklevel=3,
             )

@@ -70,14 +70,20 @@ class Queue(nn.Module):
             raise ValueError(
                 f"keys go into a queue of dimension {self.keys.shape[1]}: expected the same, got {keys.shape[1]}"
             )
-        if ids is None:
-            ids = torch.full((len(keys),), UNKNOWN, device=keys.device)
         batch = len(keys)
+        if ids is None:
+            ids = torch.full((batch,), UNKNOWN, device=keys.device)
+        if ids.shape != (batch,) or ids.is_floating_point():
+            raise ValueError(
+                f"ids name the sample of each key: expected {batch} integers, got {ids.dtype} {list(ids.shape)}"
+            )
+        # One step that went wrong must not spoil all that are compared with it: such a key is similar to nothing.
+        keys = torch.where(keys.isfinite().all(dim=1, keepdim=True), keys, 0.0)
         keys, ids = keys[-self.size :], ids[-self.size :]
         start = self.position + (batch - len(keys))
         places = (start + torch.arange(len(keys), device=keys.device)) % self.size
         self.keys.index_copy_(0, places, keys.to(self.keys.dtype))
-        self.ids.index_copy_(0, places, ids)
+        self.ids.index_copy_(0, places, ids.to(torch.int64))
         self.position.copy_((self.position + batch) % self.size)
         self.filled.copy_((self.filled + batch).clamp_max(self.size))
 

@@ -7,7 +7,7 @@ import torch
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, conclude, summarise
 from pucl.contrast.pairs import Pairs
-from pucl.contrast.streaming import stream, streaming_pays
+from pucl.contrast.streaming import pair_counts, stream, streaming_pays
 
 ObjectiveName = Literal["infonce", "jensen_shannon"]
 
@@ -29,9 +29,10 @@ def compare(
         floor: Below what an estimate over negatives cannot fall; see `Floor`.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
     """
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective is the form of the loss: expected one of {sorted(OBJECTIVES)}, got {objective!r}")
+    check_objective(objective)
     form = OBJECTIVES[objective]
+    if correction.tilt is None and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
+        correction.check_samples(int(pair_counts(pairs).max()))
     # Under autocast a matrix product would fall back to half precision.
     with torch.autocast(pairs.query.device.type, enabled=False):
         if streaming_pays(pairs, correction, form) if streaming is None else streaming:
@@ -39,3 +40,9 @@ def compare(
         else:
             summary = summarise(pairs.comparison(), correction, form)
         return conclude(summary, correction, form, floor)
+
+
+def check_objective(objective: str) -> None:
+    """Refuse what is no objective."""
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective is the form of the loss: expected one of {sorted(OBJECTIVES)}, got {objective!r}")

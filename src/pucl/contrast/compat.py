@@ -9,6 +9,8 @@ from pucl.contrast.objectives import softplus
 from pucl.contrast.pairing import pair_local_global
 from pucl.shapes import Float, Int, Tensor
 
+SMALLEST = 1e-30  # Scores that are all zero have no largest one to be divided by.
+
 
 def hcl_graph_loss(
     local: Float[Tensor, "node dim"],
@@ -44,7 +46,8 @@ def hcl_graph_loss(
     if beta == 0:
         negative_part = (softplus(negative) - log2) / (1 - tau)
     else:
-        hardness = torch.exp(-2 * beta * negative / torch.maximum(negative.max(), negative.min().abs()))
+        largest = torch.maximum(negative.max(), negative.min().abs()).clamp_min(SMALLEST)
+        hardness = torch.exp(-2 * beta * negative / largest)
         hardness = hardness / hardness.mean(dim=1, keepdim=True)
         negative_part = hardness * softplus(negative) / (1 - tau) - log2
     return negative_part.sum() / (nodes * (graphs - 1)) - positive_mean

@@ -88,11 +88,17 @@ class Correction:
             return log_weights if comparison.mask is None else log_weights.masked_fill(~comparison.mask, -math.inf)
         return torch.log_softmax(self.tilt * comparison.visible, dim=1)
 
-    def count(self, comparison: Comparison) -> Float[Tensor, " anchor"]:
-        """N in the loss: for how many samples the average over the unlabelled stands."""
-        if comparison.drawn is None:
-            return comparison.count
-        return torch.where(comparison.count > 0, comparison.drawn, 0.0)
+    def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
+        """N in the loss: for how many samples the average over the unlabelled stands.
+
+        Args:
+            met: How many each anchor meets.
+            drawn: How many they speak for, where that is more; see `Comparison`.
+        """
+        return met if drawn is None else torch.where(met > 0, drawn, 0.0)
+
+    def check_samples(self, most: int) -> None:
+        """Refuse to work with so few samples, `most` being what the anchor with the most of them meets."""
 
     def at(self, progress: float) -> "Correction":
         """This correction with its annealed settings as they are after `progress` (0 to 1) of the training."""
@@ -117,6 +123,19 @@ def check_range(name: str, meaning: str, value: object, allowed: str, fits: bool
 def ends(value: "float | Anneal") -> tuple[float, float]:
     """The two values between which a setting stays, equal ones if it does not move."""
     return (value.start, value.end) if isinstance(value, Anneal) else (value, value)
+
+
+def value_at(value: "float | Anneal", progress: float) -> float:
+    """A setting after so much of the training, whether it moves or not."""
+    return value.at(progress) if isinstance(value, Anneal) else value
+
+
+def turns(value: "float | Anneal") -> set[float]:
+    """The moments between which a setting moves in a line or not at all; for jumps, also those just before."""
+    if not isinstance(value, Anneal):
+        return {0.0, 1.0}
+    jumps = [value.until * jump / value.steps for jump in range(1, value.steps + 1)] if value.steps else []
+    return {0.0, value.until, 1.0, *jumps, *(math.nextafter(jump, 0.0) for jump in jumps)}
 
 
 def settled(name: str, value: "float | Anneal") -> float:

@@ -176,7 +176,7 @@ def summarise(comparison: Comparison, correction: Correction, objective: Objecti
         positive=comparison.positive,
         positive_mask=comparison.positive_mask,
         unlabelled=objective.average(comparison.visible, correction.log_weights(comparison)),
-        count=correction.count(comparison),
+        count=correction.count(comparison.count, comparison.drawn),
         lowest=comparison.lowest,
         temperature=comparison.temperature,
         unlabelled_similarity=comparison.unlabelled_similarity(),
@@ -187,13 +187,19 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
     """The last step, shared by every way of averaging: correct, floor, and take the loss."""
     check_floor(floor)
     losses, floored = objective.losses(summary, correction.odds, floor)
-    if summary.positive_mask is not None:  # Without a positive there is nothing to learn for an anchor.
-        losses = torch.where(summary.positive_mask.any(dim=1), losses, 0.0)
+    positive, share = summary.positive.detach(), floored.to(losses.dtype).mean()
+    if summary.positive_mask is None:
+        similarity = positive.mean()
+    else:  # Without a positive there is nothing to learn for an anchor, and nothing to report of it.
+        present, learns = summary.positive_mask, summary.positive_mask.any(dim=1)
+        losses = torch.where(learns, losses, 0.0)
+        share = (floored & learns).sum().to(losses.dtype) / learns.sum().clamp_min(1)
+        similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
     return Outcome(
         loss=losses,
-        floored=floored.to(losses.dtype).mean(),
+        floored=share,
         tau_plus=correction.tau_plus,
-        positive_similarity=summary.over_positives(summary.positive.detach()).mean() * summary.temperature,
+        positive_similarity=similarity * summary.temperature,
         unlabelled_similarity=summary.unlabelled_similarity,
     )
 

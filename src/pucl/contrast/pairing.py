@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, trusted_unit, unit
+from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite, trusted_unit, unit
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Bool, Float, Int, Tensor
 
@@ -51,8 +51,8 @@ def pair_up(
             f"an anchor is compared with positives and unlabelled samples: expected at least one of each, "
             f"got {positive.shape[1]} and {samples}"
         )
-    _check_mask("mask", mask, (anchors, samples))
-    _check_mask("positive_mask", positive_mask, (anchors, positive.shape[1]))
+    _check_mask("mask", mask, (anchors, samples), query.device)
+    _check_mask("positive_mask", positive_mask, (anchors, positive.shape[1]), query.device)
     if (query_ids is None) != (unlabelled_ids is None):
         raise ValueError("query_ids and unlabelled_ids are compared with each other: expected both or neither, got one")
     check_ids("query_ids", query_ids, anchors, query.device)
@@ -147,7 +147,16 @@ def pair_local_global(
     """
     local, whole = as_embeddings("local", local), as_embeddings("whole", whole)
     check_alike(("local", local), ("whole", whole))
+    for name, vectors in (("local", local), ("whole", whole)):
+        check_finite(name, torch.linalg.vector_norm(vectors.detach(), dim=-1, keepdim=True))
     check_ids("graph_of", graph_of, len(local), local.device)
+    if local.device.type == "cpu" and not torch.compiler.is_compiling():
+        least, most = int(graph_of.min()), int(graph_of.max())
+        if least < 0 or most >= len(whole):
+            raise ValueError(
+                f"graph_of is the row of each node's graph in whole: expected 0 to {len(whole) - 1}, "
+                f"got {least} to {most}"
+            )
     if len(whole) < 2:
         raise ValueError(
             "the other graphs of a batch are what a node is compared with: expected at least 2 graphs, got 1"
@@ -218,7 +227,9 @@ def _other_views(stacked: Float[Tensor, "view batch dim"]) -> Float[Tensor, "anc
     return torch.stack(rolled, dim=-1).flatten(0, 1)
 
 
-def _check_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
+def _check_mask(name: str, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> None:
+    if mask is not None and mask.device != device:
+        raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {mask.device}")
     if mask is not None and (mask.dtype != torch.bool or tuple(mask.shape) != shape):
         raise ValueError(
             f"{name} says which samples count: expected a bool tensor of shape {shape}, "

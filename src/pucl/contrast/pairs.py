@@ -61,7 +61,7 @@ class Pairs:
         return Comparison(
             positive=self.positive,
             unlabelled=unlabelled,
-            mask=self._counting(),
+            mask=self.counting(),
             positive_mask=self.positive_mask,
             lowest=self.lowest,
             temperature=self.temperature,
@@ -83,7 +83,8 @@ class Pairs:
             period=0,
         )
 
-    def _counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:
+    def counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:
+        """Which pairs count; None if all do."""
         if self.query_ids is None or self.key_ids is None:
             return self.mask
         different = self.query_ids[:, None] != self.key_ids[None, :]

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import InfoNCE, Objective, Summary, summarise
@@ -36,7 +37,7 @@ def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summar
     """What `summarise` gives of ``pairs.comparison()``, in memory linear in the number of anchors."""
     if correction.tilt is None or not _by_tiles(pairs, correction, objective):
         return _stream_rows(pairs, correction, objective)
-    return _stream_tiles(pairs, correction.tilt)
+    return _stream_tiles(pairs, correction, correction.tilt)
 
 
 def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
@@ -46,7 +47,8 @@ def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -
 
 
 def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
-    return correction.tilt is not None and isinstance(objective, InfoNCE) and pairs.shared
+    tilted = correction.tilt is not None and type(correction).log_weights is Correction.log_weights
+    return tilted and isinstance(objective, InfoNCE) and pairs.shared
 
 
 def _stream_rows(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
@@ -77,10 +79,12 @@ class _RowAverages(torch.autograd.Function):
             average[rows], count[rows] = summary.unlabelled, summary.count
             samples = comparison.count.sum()
             met += torch.stack([samples, summary.unlabelled_similarity * samples])
-        ctx.mark_non_differentiable(count)
-        return average, count, met[1] / met[0].clamp_min(1)
+        similarity = met[1] / met[0].clamp_min(1)
+        ctx.mark_non_differentiable(count, similarity)
+        return average, count, similarity
 
     @staticmethod
+    @once_differentiable  # A second derivative would miss what happens inside: better none.
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (query, key), (pairs, correction, objective) = ctx.saved_tensors, ctx.settings
         of_query, of_key = ctx.needs_input_grad[:2]
@@ -88,7 +92,7 @@ class _RowAverages(torch.autograd.Function):
         for rows in _row_blocks(pairs):
             block = pairs.rows(rows)
             leaves = block.query.detach().requires_grad_(), block.key.detach().requires_grad_()
-            with torch.enable_grad():
+            with torch.enable_grad(), torch.autocast(query.device.type, enabled=False):
                 comparison = replace(block, query=leaves[0], key=leaves[1]).comparison()
                 average = summarise(comparison, correction, objective).unlabelled
             of_block = torch.autograd.grad(average, leaves, gradients[0][rows])
@@ -103,7 +107,7 @@ def _row_blocks(pairs: Pairs) -> list[slice]:
     return [slice(start, min(start + height, anchors)) for start in range(0, anchors, height)]
 
 
-def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
+def _stream_tiles(pairs: Pairs, correction: Correction, tilt: float) -> Summary:
     """A tile at a time: the two sums of exponentials that a tilted average is made of."""
     query, key, query_ids, key_ids, mask = pairs.query, pairs.key, pairs.query_ids, pairs.key_ids, pairs.mask
     if mask is not None and query_ids is not None and key_ids is not None:
@@ -114,10 +118,10 @@ def _stream_tiles(pairs: Pairs, tilt: float) -> Summary:
     # Without a bound every row is shifted by its own maximum, and a mirror image has another one.
     symmetric = pairs.symmetric and bounded and mask is None
     sums = _log_sums(query, key, scales, symmetric, bounded, pairs.period, query_ids, key_ids, mask)
-    average = sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
+    highest = sums[-1].detach()  # Its share of the sums cancels, and so do its gradients.
+    average = highest + sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
     similarity = logit_sum / count.sum().clamp_min(1) * pairs.temperature
-    speaks_for = count if pairs.drawn is None else torch.where(count > 0, pairs.drawn, 0.0)
-    return _summary(pairs, average, speaks_for, similarity)
+    return _summary(pairs, average, correction.count(count, pairs.drawn), similarity)
 
 
 def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
@@ -128,7 +132,10 @@ def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
             pairs.query.detach(), pairs.key.detach(), pairs.period, pairs.query_ids, pairs.key_ids, None
         )
         return count
-    return pairs.comparison().count
+    counting = pairs.counting()
+    if counting is None:
+        return pairs.query.new_full((len(pairs.query),), pairs.shape[1])
+    return counting.sum(dim=1).to(pairs.query.dtype)
 
 
 def _summary(
@@ -163,7 +170,12 @@ def _log_sums(
     key_ids: torch.Tensor | None,
     mask: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Log sum_j exp(scale * <query_i, key_j>) as [scale, anchor]; 0 for an anchor that meets nobody."""
+    """Log sum_j exp(scale * (<query_i, key_j> - highest_i)) as [scale, anchor], and below them highest_i.
+
+    The highest logit of a row is not added to its sums: where they are subtracted from each other, all digits would be
+    lost to it. With `bounded` it is not looked for, and 0 stands in its place. The sums of an anchor that meets nobody
+    are given as 0.
+    """
     sums = query.new_zeros(len(scales), len(query))
     highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
     buffer, ones = _tile_buffer(query, key, needed=len(scales) > 1), query.new_ones(TILE)
@@ -182,10 +194,8 @@ def _log_sums(
             sums[s, rows].addmv_(terms, ones[: terms.shape[1]])
             if symmetric and rows != columns:
                 sums[s, columns].addmv_(terms.T, ones[: terms.shape[0]])
-    log_sums = sums.log()
-    if not bounded:
-        log_sums += torch.outer(sums.new_tensor(scales), highest)
-    return log_sums.masked_fill_(sums == 0, 0.0)
+    highest.masked_fill_(highest == -math.inf, 0.0)
+    return torch.cat([sums.log().masked_fill_(sums == 0, 0.0), highest[None]])
 
 
 @torch.library.custom_op("pucl::log_sums_backward", mutates_args=())
@@ -207,14 +217,17 @@ def _log_sums_backward(
     """Gradients of the queries and keys; with `symmetric` the first holds both."""
     query_gradient = torch.zeros_like(query) if of_query else query.new_empty(0)
     key_gradient = torch.zeros_like(key) if of_key and not symmetric else key.new_empty(0)
-    # d log_sum_i / d logit_ij = scale * exp(scale * logit_ij - log_sum_i): `outer` is all but the exponential.
-    outer = gradient * gradient.new_tensor(scales)[:, None]
+    log_sums, highest = log_sums[:-1], log_sums[-1]
+    # d log_sum_i / d logit_ij = scale * exp(scale * (logit_ij - highest_i) - log_sum_i): `outer` is the first factor.
+    outer = gradient[:-1] * gradient.new_tensor(scales)[:, None]
     if bounded:
         outer = outer * torch.exp(-log_sums)
     terms_buffer = _tile_buffer(query, key, needed=len(scales) > 1)
     outer_buffer = _tile_buffer(query, key, needed=symmetric)
     for rows, columns, logits in _tiles(query, key, symmetric, period, query_ids, key_ids, mask):
         slopes = logits
+        if not bounded:
+            logits.sub_(highest[rows, None])
         for s, scale in enumerate(scales):
             last = s == len(scales) - 1
             terms = logits if last else _view(terms_buffer, logits.shape)
@@ -327,7 +340,7 @@ def _exponentials(logits: torch.Tensor, scale: float, *, out: torch.Tensor) -> t
 
 @_log_sums.register_fake
 def _(query: torch.Tensor, _key: torch.Tensor, scales: list[float], *_: Any) -> torch.Tensor:
-    return query.new_empty(len(scales), len(query))
+    return query.new_empty(len(scales) + 1, len(query))
 
 
 @_log_sums_backward.register_fake

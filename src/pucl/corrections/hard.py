@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pucl.contrast.correction import Anneal, check_range, ends, settled
 from pucl.corrections.debiased import Debiased
 
+STEEPEST = 1e6
+WEAKEST = 1e-30
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hard(Debiased):
@@ -31,15 +34,16 @@ class Hard(Debiased):
     @property
     def tilt(self) -> float:
         """Beta."""
-        return settled("beta", self.beta)
+        return tilt_of(self.beta)
 
 
 def check_beta(beta: float | Anneal) -> None:
-    """Refuse a concentration that would favour easy samples or nothing at all."""
-    check_range(
-        "beta",
-        "the concentration on hard samples",
-        beta,
-        "0 <= beta < inf",
-        all(0 <= end < float("inf") for end in ends(beta)),
-    )
+    """Refuse a concentration that would favour easy samples, or that no float32 logit can be multiplied by."""
+    fits = all(0 <= end <= STEEPEST for end in ends(beta))
+    check_range("beta", "the concentration on hard samples", beta, f"0 <= beta <= {STEEPEST:g}", fits)
+
+
+def tilt_of(beta: float | Anneal) -> float:
+    """The tilt at use; one too weak for any number to show it is none."""
+    tilt = settled("beta", beta)
+    return tilt if tilt > WEAKEST else 0.0

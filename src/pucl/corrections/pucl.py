@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from pucl.contrast.correction import Anneal, Correction, check_range, settled
-from pucl.corrections.hard import check_beta
+from pucl.contrast.correction import Anneal, Correction, check_range
+from pucl.corrections.hard import check_beta, tilt_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,4 +51,4 @@ class PUCL(Correction):
     @property
     def tilt(self) -> float:
         """Beta."""
-        return settled("beta", self.beta)
+        return tilt_of(self.beta)

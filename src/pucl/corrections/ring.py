@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from pucl.contrast.comparison import Comparison
-from pucl.contrast.correction import Anneal, Correction, check_range, ends, settled
+from pucl.contrast.correction import Anneal, Correction, check_range, settled, turns, value_at
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -39,7 +39,8 @@ class Ring(Correction):
     rescale: bool = False
 
     def __post_init__(self) -> None:
-        for lower, upper in zip(ends(self.lower), ends(self.upper), strict=True):
+        for moment in sorted(turns(self.lower) | turns(self.upper)):
+            lower, upper = value_at(self.lower, moment), value_at(self.upper, moment)
             check_range(
                 "the band from lower to upper",
                 "the part of the ranks that counts, as shares from the hardest",
@@ -53,9 +54,19 @@ class Ring(Correction):
         """None: ranks are no function of the logit alone."""
         return None
 
+    def check_samples(self, most: int) -> None:
+        """Refuse a band that holds no sample of any anchor."""
+        lower, upper = settled("lower", self.lower), settled("upper", self.upper)
+        if most > 0 and int(lower * most) >= int(upper * most):
+            raise ValueError(
+                f"the band from lower to upper must hold at least one of the {most} unlabelled samples: "
+                f"{lower} to {upper} are ranks {int(lower * most)} to {int(upper * most)}; "
+                f"widen the band or compare with more samples"
+            )
+
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
         """Uniform over the band, -inf outside."""
-        begin, end = self._band(comparison)
+        begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
         hardest_first = torch.sort(logits, dim=1, descending=True, stable=True).indices
         rank = torch.empty_like(hardest_first)
@@ -64,25 +75,18 @@ class Ring(Correction):
         log_weight = -(end - begin).to(logits.dtype).log()[:, None]
         return torch.where(inside, log_weight, -math.inf)
 
-    def count(self, comparison: Comparison) -> Float[Tensor, " anchor"]:
+    def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
         """The size of the band, or N with `rescale`."""
-        if self.rescale or comparison.drawn is not None:
-            return super().count(comparison)
-        begin, end = self._band(comparison)
-        return torch.where(comparison.count > 0, end - begin, 0).to(comparison.unlabelled.dtype)
+        if self.rescale or drawn is not None:
+            return super().count(met, drawn)
+        begin, end = self._band(met)
+        return torch.where(met > 0, end - begin, 0).to(met.dtype)
 
-    def _band(self, comparison: Comparison) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:
+    def _band(self, met: Float[Tensor, " anchor"]) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:
+        """First rank of each anchor's band, and the one after its last: at least one rank."""
         lower, upper = settled("lower", self.lower), settled("upper", self.upper)
-        if comparison.mask is None:
-            samples = comparison.unlabelled.shape[1]
-            if int(lower * samples) >= int(upper * samples):
-                raise ValueError(
-                    f"the band from lower to upper must hold at least one of the {samples} unlabelled samples: "
-                    f"{lower} to {upper} are ranks {int(lower * samples)} to {int(upper * samples)}; "
-                    f"widen the band or compare with more samples"
-                )
         # The shares are of float64, like the ranks that the reference computes from them.
-        count = comparison.count.to(torch.float64)
+        count = met.to(torch.float64)
         begin, end = (lower * count).long(), (upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
