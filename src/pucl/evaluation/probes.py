@@ -121,8 +121,7 @@ class FullBatchLinearProbe:
     .. math:: \frac1n \sum_i -\ln \mathrm{softmax}(W x_i + b)_{y_i} + \frac{\lambda}{2} \lVert W \rVert^2
 
     for each of the strengths :math:`\lambda`, on all folds but one, and takes the one that is most often right on the
-    fold left out (of equals the strongest); then once more on the whole training set. Has no step size to choose and
-    takes a fraction of the time of `LinearProbe` for features of some hundred dimensions.
+    fold left out (of equals the strongest); then once more on the whole training set. Has no step size to choose.
 
     Args:
         strengths: The :math:`\lambda` to choose from. A single one is taken without cross-validation.
