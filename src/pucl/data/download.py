@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pucl.data.images import DataError
-from pucl.data.progress import Progress
+from pucl.progress import Progress
 from pucl.data.source import Download
 
 CHUNK = 1 << 18

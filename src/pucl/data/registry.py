@@ -14,6 +14,7 @@ from pucl.data.sources.digits import DIGITS
 from pucl.data.sources.fashion import FASHION_MNIST
 from pucl.data.sources.folder import read_folder
 from pucl.data.sources.stl10 import STL10
+from pucl.data.sources.tu_collection import known_graphs
 from pucl.data.split import TEST_SHARE, check_share
 
 SOURCES: Mapping[str, Source] = {source.name: source for source in (DIGITS, CIFAR10, CIFAR100, STL10, FASHION_MNIST)}
@@ -36,6 +37,8 @@ def data_root(root: Path | None = None) -> Path:
 def find_source(name: str) -> Source:
     """The known data set of this name; the error names the nearest one."""
     if name not in SOURCES:
+        if (graphs := known_graphs(name)) is not None:
+            raise DataMissingError(f"{graphs.name} is a set of graphs, not of pictures: `load_graphs` reads it")
         close = difflib.get_close_matches(name.lower(), SOURCES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise DataMissingError(f"no data set {name!r}.{hint} Known are {', '.join(SOURCES)}")

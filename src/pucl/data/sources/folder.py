@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError, ImageData, ImageSet
-from pucl.data.progress import Progress
+from pucl.progress import Progress
 from pucl.data.resizing import check_image_size
 from pucl.data.sources.arrays import split_tail
 from pucl.data.sources.listing import Listing, list_pictures

@@ -1,0 +1,254 @@
+"""Graphs of all sizes as a few flat arrays, and a batch of them as what an encoder takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pucl.data.images import DataError
+from pucl.shapes import Float, Int, Tensor
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from pucl.data.graph_features import NodeFeatures
+
+Indices = Sequence[int] | NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Some graphs as one graph of separate parts.
+
+    Args:
+        x: Features of all nodes, graph after graph.
+        edge_index: Edges as rows of ``x``: from, to.
+        graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
+        graphs: How many graphs.
+    """
+
+    x: Float[Tensor, "node feature"]
+    edge_index: Int[Tensor, "2 edge"]
+    graph_of: Int[Tensor, " node"]
+    graphs: int
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        """The same on another device."""
+        return GraphBatch(self.x.to(device), self.edge_index.to(device), self.graph_of.to(device), self.graphs)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphSet:
+    """Graphs with features of their nodes, and labels where they are known.
+
+    Graph g has the nodes ``node_start[g]`` up to ``node_start[g + 1]`` and the edges ``edge_start[g]`` up to
+    ``edge_start[g + 1]``. The features of a node are its numbers followed by its kinds, each of these one-hot. Kinds
+    are kept as numbers and become columns in a batch only: DD's 334,925 nodes of 89 kinds would take 119 MB.
+
+    Args:
+        name: What the user called it.
+        node_start: int64 [graph + 1].
+        edge_start: int64 [graph + 1].
+        edges: int32 [2, edge], from and to, as numbers of nodes inside of their graph.
+        values: float32 [node, value], features that are numbers; may have no column.
+        kinds: int32 [node, kind], features that are one of ``widths[kind]`` kinds; may have no column.
+        widths: How many columns each kind has.
+        labels: int64 [graph], each an index into ``classes``; None where they are not known.
+        classes: Names of the classes; empty where there are no labels.
+        features: What the columns were made from, so that other graphs can have the same; None where they were given.
+        notes: What a user should know, e.g. edges that were left out.
+
+    Example:
+        >>> from pucl.data import load_graphs
+        >>> shapes = load_graphs("shapes")
+        >>> batch = shapes.batch([0, 7])
+        >>> len(shapes), batch.graphs, batch.x.shape[1] == shapes.feature_count
+        (400, 2, True)
+    """
+
+    name: str
+    node_start: NDArray[np.int64]
+    edge_start: NDArray[np.int64]
+    edges: NDArray[np.int32]
+    values: NDArray[np.float32]
+    kinds: NDArray[np.int32]
+    widths: tuple[int, ...] = ()
+    labels: NDArray[np.int64] | None = None
+    classes: tuple[str, ...] = ()
+    features: "NodeFeatures | None" = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_structure(self.name, self.node_start, self.edge_start, self.edges)
+        nodes = int(self.node_start[-1])
+        for what, table, dtype in (("values", self.values, np.float32), ("kinds", self.kinds, np.int32)):
+            if table.dtype != dtype or table.ndim != 2 or len(table) != nodes:
+                raise DataError(
+                    f"{self.name}: {what} are a row for each node: expected {np.dtype(dtype)} [{nodes}, columns], got "
+                    f"{table.dtype} {list(table.shape)}"
+                )
+        if len(self.widths) != self.kinds.shape[1]:
+            raise DataError(
+                f"{self.name}: widths are one for each column of kinds: expected {self.kinds.shape[1]}, got "
+                f"{len(self.widths)}"
+            )
+        if not self.feature_count:
+            raise DataError(f"{self.name}: nodes must have at least one feature, got neither values nor kinds")
+        for column, width in enumerate(self.widths):
+            least, most = int(self.kinds[:, column].min()), int(self.kinds[:, column].max())
+            if least < 0 or most >= width:
+                raise DataError(
+                    f"{self.name}: kinds are columns of a one-hot: expected 0..{width - 1}, got {least}..{most}"
+                )
+        if not np.isfinite(self.values).all():
+            raise DataError(f"{self.name}: values are features of nodes: expected finite numbers, got NaN or infinity")
+        check_graph_labels(self.name, self.labels, len(self), self.classes)
+
+    def __len__(self) -> int:
+        return len(self.node_start) - 1
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes all graphs have together."""
+        return int(self.node_start[-1])
+
+    @property
+    def feature_count(self) -> int:
+        """How many features a node has in a batch."""
+        return int(self.values.shape[1]) + sum(self.widths)
+
+    def subset(self, indices: Indices) -> "GraphSet":
+        """The graphs with these numbers, copied, in this order."""
+        chosen = self._chosen(indices)
+        nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
+        return GraphSet(
+            name=self.name,
+            node_start=_starts(_counts(self.node_start, chosen)),
+            edge_start=_starts(_counts(self.edge_start, chosen)),
+            edges=np.take(self.edges, edges, axis=1),
+            values=self.values[nodes],
+            kinds=self.kinds[nodes],
+            widths=self.widths,
+            labels=None if self.labels is None else self.labels[chosen],
+            classes=self.classes,
+            features=self.features,
+            notes=self.notes,
+        )
+
+    def batch(self, indices: Indices) -> GraphBatch:
+        """The graphs with these numbers, in this order, as tensors."""
+        chosen = self._chosen(indices)
+        nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
+        counts = _counts(self.node_start, chosen)
+        first = np.cumsum(counts) - counts  # The row of each graph's first node in this batch.
+        edge_index = np.take(self.edges, edges, axis=1) + np.repeat(first, _counts(self.edge_start, chosen))
+        return GraphBatch(
+            x=torch.from_numpy(self._expanded(nodes)),
+            edge_index=torch.from_numpy(edge_index),
+            graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
+            graphs=len(chosen),
+        )
+
+    def to_pyg(self) -> "list[Data]":
+        """Each graph as a ``torch_geometric.data.Data`` with ``x``, ``edge_index`` and, where known, ``y``."""
+        try:
+            from torch_geometric.data import Data  # noqa: PLC0415
+        except ImportError as error:
+            raise DataError(
+                "graphs for torch_geometric need torch_geometric, which is not installed: pip install 'pucl[graphs]'"
+            ) from error
+        graphs = []
+        for number in range(len(self)):
+            one = self.batch([number])
+            y = None if self.labels is None else torch.tensor([self.labels[number]])
+            graphs.append(Data(x=one.x, edge_index=one.edge_index, y=y))
+        return graphs
+
+    def _expanded(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Features of some nodes, with their kinds one-hot."""
+        x = np.zeros((len(nodes), self.feature_count), np.float32)
+        column = self.values.shape[1]
+        x[:, :column] = self.values[nodes]
+        for number, width in enumerate(self.widths):
+            x[np.arange(len(nodes)), column + self.kinds[nodes, number]] = 1
+            column += width
+        return x
+
+    def _chosen(self, indices: Indices) -> NDArray[np.int64]:
+        chosen = np.asarray(indices)
+        if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
+            raise DataError(
+                f"indices choose graphs: expected whole numbers, at least one, got {chosen.dtype} {list(chosen.shape)}"
+            )
+        if chosen.min() < 0 or chosen.max() >= len(self):
+            raise DataError(f"indices choose graphs: expected 0..{len(self) - 1}, got {chosen.min()}..{chosen.max()}")
+        return chosen.astype(np.int64)
+
+
+def check_structure(
+    name: str, node_start: NDArray[np.int64], edge_start: NDArray[np.int64], edges: NDArray[np.int32]
+) -> None:
+    """Refuse graphs without a node, and edges that lead out of their graph."""
+    if node_start.ndim != 1 or len(node_start) < 2 or node_start.shape != edge_start.shape:
+        raise DataError(
+            f"{name}: node_start and edge_start have an entry for each graph and one more: expected the same number, "
+            f"two at least, got {list(node_start.shape)} and {list(edge_start.shape)}"
+        )
+    if edges.dtype != np.int32 or edges.ndim != 2 or len(edges) != 2:
+        raise DataError(f"{name}: edges are from and to: expected int32 [2, edge], got {edges.dtype} {edges.shape}")
+    for what, starts, least in (("node_start", node_start, 1), ("edge_start", edge_start, 0)):
+        if starts.dtype != np.int64 or starts[0] != 0 or np.diff(starts).min() < least:
+            few = np.flatnonzero(np.diff(starts) < least)
+            raise DataError(
+                f"{name}: {what} begins at 0 and rises"
+                + (f" by at least {least} for each graph" if least else "")
+                + f", as int64; got {starts.dtype} from {starts[0]}"
+                + (f", and {np.diff(starts)[few[0]]} for graph {few[0]}" if len(few) else "")
+            )
+    if edge_start[-1] != edges.shape[1]:
+        raise DataError(f"{name}: edge_start ends at the number of edges, {edges.shape[1]}, got {edge_start[-1]}")
+    if edges.size:
+        limit = np.repeat(np.diff(node_start), np.diff(edge_start))
+        wrong = np.flatnonzero(((edges < 0) | (edges >= limit)).any(axis=0))
+        if len(wrong):
+            edge = int(wrong[0])
+            graph = int(np.searchsorted(edge_start, edge, side="right")) - 1
+            raise DataError(
+                f"{name}: edges are numbers of nodes inside of their graph: expected 0..{limit[edge] - 1} in graph "
+                f"{graph}, got {edges[0, edge]} to {edges[1, edge]}"
+            )
+
+
+def check_graph_labels(name: str, labels: NDArray[np.int64] | None, count: int, classes: tuple[str, ...]) -> None:
+    """Refuse labels that are not an index into the classes for each graph."""
+    if labels is None:
+        return
+    if labels.dtype != np.int64 or labels.shape != (count,):
+        raise DataError(
+            f"{name}: labels are one class for each graph: expected int64 [{count}], got {labels.dtype} "
+            f"{list(labels.shape)}"
+        )
+    wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
+    if len(wrong):
+        raise DataError(
+            f"{name}: labels are indices into classes: expected 0..{len(classes) - 1}, got {labels[wrong[0]]} for "
+            f"graph {wrong[0]}"
+        )
+
+
+def _counts(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(starts[chosen + 1] - starts[chosen])
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _rows(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of the chosen graphs, one graph after the other, without a loop over them."""
+    counts = _counts(starts, chosen)
+    shift = starts[chosen] - (np.cumsum(counts) - counts)
+    return np.asarray(np.repeat(shift, counts) + np.arange(counts.sum()))
