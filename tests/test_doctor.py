@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pucl
-from pucl import doctor, processes
+from pucl import devices, doctor, processes
 from pucl.cli import main
 from pucl.doctor import Certificate, Finding
 from pucl.doctor_worker import Agreement
@@ -107,7 +107,7 @@ def test_floored_anchors_prove_nothing() -> None:
 
 
 def test_a_processor_that_cannot_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "HALF_PRECISION", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    monkeypatch.setattr(devices, "HALF_PRECISION", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
 
     for finding in doctor.find_half_precision():
         assert finding.verdict == "no"
@@ -117,7 +117,7 @@ def test_a_processor_that_cannot_is_no_fault(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_processor_that_can_with_a_setting_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     program = "import os, signal; 'ONEDNN_MAX_CPU_ISA' in os.environ or os.kill(os.getpid(), signal.SIGILL)"
-    monkeypatch.setattr(doctor, "HALF_PRECISION", program)
+    monkeypatch.setattr(devices, "HALF_PRECISION", program)
 
     finding, _ = doctor.find_half_precision()
 
@@ -133,9 +133,9 @@ def test_a_processor_that_can_with_a_setting_is_told_so(monkeypatch: pytest.Monk
     ],
 )
 def test_half_precision_that_fails_is_explained(program: str, fate: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "HALF_PRECISION", program)
+    monkeypatch.setattr(devices, "HALF_PRECISION", program)
     if "sleep" in program:
-        monkeypatch.setattr(doctor, "HALF_PRECISION_PATIENCE", 0.2)
+        monkeypatch.setattr(devices, "PATIENCE", 0.2)
 
     assert doctor.find_half_precision()[1].value == fate
 

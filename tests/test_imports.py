@@ -11,10 +11,10 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "pucl"
 
 # A part may import from those in its own row and in rows above; cli is last and may import from all.
 LAYERS = [
-    {"shapes", "files"},
+    {"shapes", "files", "progress"},
     {"contrast"},
     {"corrections"},
-    {"memory", "processes", "views", "data", "encoders"},
+    {"memory", "processes", "devices", "views", "data", "encoders"},
     {"functional", "together"},
     {"losses", "frameworks"},
     {"adapters", "training", "evaluation"},

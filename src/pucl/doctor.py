@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from typing import Literal
 import torch
 
 import pucl
-from pucl import doctor_worker, processes
+from pucl import devices, doctor_worker, processes
 from pucl.doctor_worker import Agreement
 from pucl.losses import ContrastiveLoss, DebiasedLoss, FlooredWarning, HardLoss, NTXentLoss, PUCLLoss, RingLoss
 from pucl.shapes import Float, Tensor
@@ -34,7 +33,6 @@ Verdict = Literal["ok", "no", "FAILED"]
 
 EXACT = 1e-10  # Relative difference of float64 numbers that should be equal.
 PATIENCE = 180.0  # Seconds for many processes to finish; they take ten, or a minute where others are at work too.
-HALF_PRECISION_PATIENCE = 60.0
 ALWAYS_ALLOWED = 8  # So many processes any machine may be asked for; beyond it, four for each core.
 
 
@@ -231,80 +229,25 @@ def find_gloo() -> Finding:
     return Finding(name="torch.distributed", value="this build of torch has no gloo", verdict="no")
 
 
-HALF_PRECISION = """
-import sys, torch
-kind, device = getattr(torch, sys.argv[1]), sys.argv[2]
-torch.manual_seed(0)
-layer, rows = torch.nn.Linear(256, 256, device=device), torch.randn(256, 256, device=device, requires_grad=True)
-expected = layer(rows)
-with torch.autocast(device, dtype=kind):
-    product = layer(rows) @ torch.eye(256, device=device)
-product.float().square().mean().backward()
-difference = (product.float() - expected).abs().max().item()
-assert product.dtype == kind, f"autocast gave {product.dtype}"
-assert difference < 0.1 and rows.grad.isfinite().all(), f"the result is off by {difference:.2g}"
-"""
-"""A layer, a product and their gradients under autocast, large enough that a processor's matrix unit is used."""
-
-WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-"""Keeps torch from matrix instructions that some virtual processors claim to have and do not have."""
-
-
 def find_half_precision() -> list[Finding]:
     """Whether bfloat16 and float16 work under autocast, tried in a child each: it may die of it."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    children = {kind: _start_half_precision(kind, device) for kind in ("bfloat16", "float16")}
+    children = {kind: devices.start_half_precision(kind, device) for kind in ("bfloat16", "float16")}
     return [_judge_half_precision(kind, device, child) for kind, child in children.items()]
 
 
-def _start_half_precision(kind: str, device: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, kind, device],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=_child_environment() | (settings or {}),
-    )
-
-
 def _judge_half_precision(kind: str, device: str, child: subprocess.Popen[str]) -> Finding:
-    fate = _fate(child)
+    fate = devices.await_half_precision(child)
     if not fate:
         return Finding(name=kind, value=f"yes (autocast on {device})")
     value = f"no ({fate})"
-    if device == "cpu" and not _fate(_start_half_precision(kind, device, WITHOUT_AMX)):
-        value += "; with " + ", ".join(f"{name}={setting}" for name, setting in WITHOUT_AMX.items()) + " it works"
+    if device == "cpu" and not devices.await_half_precision(
+        devices.start_half_precision(kind, device, devices.WITHOUT_AMX)
+    ):
+        value += (
+            "; with " + ", ".join(f"{name}={setting}" for name, setting in devices.WITHOUT_AMX.items()) + " it works"
+        )
     return Finding(name=kind, value=value, verdict="no")
-
-
-def _fate(child: subprocess.Popen[str]) -> str:
-    """How a child ended, if not well."""
-    try:
-        _, errors = child.communicate(timeout=HALF_PRECISION_PATIENCE)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
-        return f"no answer in {HALF_PRECISION_PATIENCE:.0f} s"
-    return _ending(child.returncode, errors)
-
-
-def _ending(code: int | None, errors: str) -> str:
-    """What an exit code and the last words mean; nothing for a good end."""
-    if code == 0:
-        return ""
-    if code is not None and code < 0:
-        try:
-            return f"the process died of {signal.Signals(-code).name}"
-        except ValueError:
-            return f"the process died of signal {-code}"
-    lines = errors.strip().splitlines()
-    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt): ", line)]
-    return (named or lines or [f"exit code {code}"])[-1]
-
-
-def _child_environment() -> dict[str, str]:
-    """One thread for each child: they are small, and several run side by side."""
-    return os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 # Losses
@@ -452,7 +395,8 @@ def run_together(program: Sequence[str], world_size: int, *, timeout: float = PA
                 child.kill()
                 child.wait()
         failures = [
-            f"process {number} of {world_size}: {_ending(code, (place / f'{number}.err').read_text(errors='replace'))}"
+            f"process {number} of {world_size}: "
+            + devices.ending(code, (place / f"{number}.err").read_text(errors="replace"))
             for number, code in enumerate(codes)
             if code
         ]
@@ -478,7 +422,7 @@ def _start(program: Sequence[str], number: int, count: int, place: Path, timeout
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            env=_child_environment() | _loopback(),
+            env=devices.child_environment() | _loopback(),
         )
 
 

@@ -8,7 +8,8 @@ Alone, or without torch.distributed, every function here gives what one process 
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pucl.shapes import Float, Tensor
@@ -105,6 +107,114 @@ def sum_over_processes(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape
     return _all_reduce(tensor.detach())
 
 
+def sum_with_gradient(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The sum of this tensor over all processes; the gradient is what all processes together found out about it."""
+    if world_size() == 1:
+        return tensor
+    total: Tensor = _Sum.apply(tensor)  # type: ignore[no-untyped-call]
+    return total
+
+
+@torch.no_grad()
+def average(tensors: Iterable[Tensor]) -> None:
+    """Replace each of these tensors by its mean over all processes, in one exchange for each type of number.
+
+    Args:
+        tensors: Gradients, or running statistics: the same ones, in the same order, in every process.
+    """
+    by_type: dict[torch.dtype, list[Tensor]] = {}
+    for tensor in tensors if world_size() > 1 else ():
+        by_type.setdefault(tensor.dtype, []).append(tensor)
+    for alike in by_type.values():
+        mean = _all_reduce(torch.cat([tensor.flatten() for tensor in alike])).div_(world_size())
+        for tensor, values in zip(alike, mean.split([tensor.numel() for tensor in alike]), strict=True):
+            tensor.copy_(values.view_as(tensor))
+
+
+def average_gradients(module: nn.Module) -> None:
+    """Give every process the mean of all processes' gradients.
+
+    A parameter that has a gradient here but not there (or not yet) would throw the exchange out of step, so those
+    without one send zeros.
+    """
+    if world_size() == 1:
+        return
+    for parameter in module.parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    average(parameter.grad for parameter in module.parameters() if parameter.grad is not None)
+
+
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether this is so in any process: all of them are told the same."""
+    return flag if world_size() == 1 else bool(_all_reduce(torch.tensor([int(flag)], device=device)))
+
+
+def from_first(function: Callable[[], _Result]) -> _Result:
+    """What a function gives in the first process, in all of them; where it raises a ValueError or OSError, all do.
+
+    For what only one may do, such as reading and writing the run's directory.
+    """
+    if world_size() == 1:
+        return function()
+    answer: list[Any] = [None, None]
+    if rank() == 0:
+        try:
+            answer[0] = function()
+        except (ValueError, OSError) as error:
+            answer[1] = error
+    dist.broadcast_object_list(answer, src=0)
+    if answer[1] is not None:
+        raise answer[1]
+    result: _Result = answer[0]
+    return result
+
+
+@contextmanager
+def first_alone() -> Iterator[None]:
+    """Let the first process do this before the others, so that they find in place what it has prepared."""
+    if world_size() > 1 and rank() > 0:
+        dist.barrier()
+    yield
+    if world_size() > 1 and rank() == 0:
+        dist.barrier()
+
+
+def launched() -> bool:
+    """Whether torchrun (or what sets the same variables) started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def restarted() -> bool:
+    """Whether torchrun started these processes anew, after one of them died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+@contextmanager
+def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(minutes=30)) -> Iterator[None]:
+    """Work with the processes that torchrun started beside this one; alone where it started none.
+
+    Args:
+        device: Of this process. Accelerators of NVIDIA talk by NCCL, everything else by gloo.
+        timeout: How long to wait for each other before giving up.
+    """
+    if not launched():
+        yield
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timeout)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def local_rank() -> int:
+    """Which process of this machine this one is."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
 def gloo_is_available() -> bool:
     """Whether processes can work together on any machine, with or without an accelerator."""
     return dist.is_available() and dist.is_gloo_available()
@@ -148,6 +258,19 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         start = sum(ctx.sizes[: rank()])
         return _all_reduce(gradients[0])[start : start + ctx.sizes[rank()]], None
+
+
+class _Sum(torch.autograd.Function):
+    """Sum whose backward pass adds up what every process found out about it."""
+
+    @staticmethod
+    def forward(_ctx: Any, tensor: Tensor) -> Tensor:
+        return _all_reduce(tensor)
+
+    @staticmethod
+    @once_differentiable
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        return _all_reduce(gradients[0])
 
 
 def _all_gather(tensor: Tensor) -> Tensor:

@@ -42,7 +42,14 @@ def make(name: str) -> SimCLR | MoCo | CMC:
 def batch(start: int = 0, count: int = 8, labels: torch.Tensor | None = None, seed: int = 0) -> Batch:
     pixels = torch.randint(0, 256, (SAMPLES, 3, SIZE, SIZE), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
     ids = torch.arange(start, start + count) % SAMPLES
-    return Batch(pixels=pixels[ids], ids=ids, generator=torch.Generator().manual_seed(seed), labels=labels)
+    return Batch(
+        pixels=pixels[ids],
+        ids=ids,
+        generator=torch.Generator().manual_seed(seed),
+        part=slice(0, count),
+        whole=count,
+        labels=labels,
+    )
 
 
 def met(pairs: Pairs) -> torch.Tensor:

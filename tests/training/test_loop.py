@@ -99,7 +99,7 @@ def test_a_loss_that_is_no_number_stops_and_spoils_nothing() -> None:
     infinite = make_training()
     before = weights(infinite)
     with pytest.raises(TrainingStoppedError, match=r"the loss is inf at step 1 of 9.*lower learning rate"):
-        infinite._descend(torch.tensor(torch.inf, requires_grad=True))
+        infinite._descend(torch.tensor(torch.inf, requires_grad=True), torch.inf)
     for one, other in zip(before, weights(infinite), strict=True):
         assert torch.equal(one, other)
 

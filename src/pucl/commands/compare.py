@@ -8,13 +8,19 @@ can win lies between plain and oracle. What is finished is not run again, what w
 """
 
 import argparse
-import sys
 from pathlib import Path
 
-from pucl.commands.train import add_run_arguments, changes, correction_settings, say
+from pucl.commands.train import add_run_arguments, changes, correction_settings
 from pucl.corrections import CORRECTIONS
-from pucl.experiments.compare import as_text, compare_corrections
+from pucl.experiments.compare import Comparison, as_text, compare_corrections
+from pucl.experiments.config import RunConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.display import Display
 from pucl.experiments.recipes import recipe
+from pucl.files import write_whole
+from pucl.progress import Line
+from pucl.reports.curves import draw_accuracies, draw_curves
+from pucl.reports.figures import MatplotlibMissingError
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
 
@@ -32,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     corrections = [name for name in arguments.corrections.split(",") if name]
     base = recipe(arguments.framework, arguments.data, **changes(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
+    display = Display(Line())
     comparison = compare_corrections(
         base,
         corrections,
@@ -39,10 +46,31 @@ def run(arguments: argparse.Namespace) -> int:
         out,
         settings={name: correction_settings(arguments, name) for name in CORRECTIONS},
         root=arguments.root,
-        report=say,
+        device=arguments.device,
+        compiled=arguments.compile,
+        display=display,
     )
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    display.close()
     print(as_text(comparison))
     print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
+    print(f"plots: {draw(comparison, base, out)}")
     return 0
+
+
+def draw(comparison: Comparison, base: RunConfig, out: Path) -> str:
+    """Draw the comparison into its directory, and say in words what is there."""
+    subject = f"{base.framework} on {Path(base.data).name}"
+    histories = {
+        name: [RunDirectory(out / place).history() for place in places] for name, places in comparison.runs.items()
+    }
+    accuracies, curves = out / "accuracies.png", out / "curves.png"
+    for file in (accuracies, curves):
+        file.unlink(missing_ok=True)  # That of an earlier comparison would not go with these numbers.
+    try:
+        write_whole(accuracies, draw_accuracies(comparison.lines, subject=subject))
+        if not any(run for runs in histories.values() for run in runs):
+            return f"{accuracies}; nothing was trained, so there are no curves"
+        write_whole(curves, draw_curves(histories, subject=subject))
+    except MatplotlibMissingError as error:
+        return f"left out; {error}"
+    return f"{accuracies} and {curves.name}"

@@ -5,20 +5,27 @@ of pictures, or a .npz file. The settings are those of the reference programs un
 
 The run's directory holds the configuration, metrics (one line of JSON for each epoch), the encoder, embeddings and the
 result. Ctrl-C saves first; --resume goes on.
+
+Many devices: `torchrun --nproc-per-node 8 --max-restarts 3 -m pucl train ...` is one training whose batch is shared by
+all processes, with the result of one process that has it all. A process that dies costs the work since the last
+checkpoint.
 """
 
 import argparse
 import dataclasses
-import sys
 import types
 import typing
 from pathlib import Path
 from typing import Any
 
+from pucl import processes
 from pucl.corrections import CORRECTIONS
+from pucl.devices import choose_device
 from pucl.experiments.config import RunConfig
+from pucl.experiments.display import Display
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run as run_training
+from pucl.progress import Line
 
 SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)} - {"rescale"})
 """Settings of corrections that can be given: alpha, beta, c, lower, tau_plus, upper."""
@@ -49,6 +56,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("framework", metavar="FRAMEWORK", help="simclr, moco or cmc")
     parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
+    parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
     group = parser.add_argument_group("settings of the run (default: those of the reference programs)")
     for field in dataclasses.fields(RunConfig):
         if field.name not in NOT_OPTIONS:
@@ -90,27 +99,27 @@ def run(arguments: argparse.Namespace) -> int:
     )
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / name
-    result = run_training(
-        config,
-        out,
-        root=arguments.root,
-        resume=arguments.resume,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        report=say,
-    )
+    with processes.torchrun_world(choose_device(arguments.device)):
+        first = processes.rank() == 0
+        display = Display(Line() if first else None)
+        result = run_training(
+            config,
+            out,
+            root=arguments.root,
+            resume=arguments.resume,
+            checkpoint_seconds=arguments.checkpoint_seconds,
+            device=arguments.device,
+            compiled=arguments.compile,
+            display=display,
+        )
+    if not first:
+        return 0
+    display.close()
     for probe, meaning in (("linear", "linear classifier"), ("knn", "nearest neighbours")):
         if probe in result:
             print(f"{meaning}: {result[probe]:.2%} of the test images")
     print(f"everything is in {out}")
     return 0
-
-
-def say(words: str) -> None:
-    """Progress, on stderr: one line that renews itself on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
-    else:
-        print(words, file=sys.stderr, flush=True)
 
 
 def _kind(annotation: Any) -> Any:

@@ -1,9 +1,13 @@
 """From a configuration to the parts that it names."""
 
+import re
+
 import torch
 
+from pucl import processes
 from pucl.encoders.heads import make_head
 from pucl.encoders.registry import ARCHITECTURES, make_encoder
+from pucl.encoders.synchronised import synchronise_batch_norms
 from pucl.experiments.config import RunConfig
 from pucl.frameworks.cmc import CMC
 from pucl.frameworks.framework import Framework
@@ -13,15 +17,43 @@ from pucl.training.loop import Plan
 from pucl.training.optimisers import schedule
 from pucl.views.recipes import CMCViews, SimCLRViews
 
+CPU = torch.device("cpu")
+COMPILED = re.compile(r"(slow_)?(encoder|head)|(encoders|heads)\.\d")  # Modules of a framework, by name.
 
-def build_framework(config: RunConfig, *, samples: int, size: int) -> Framework:
-    """The framework with fresh weights, which depend on the seed alone.
+
+def build_framework(
+    config: RunConfig,
+    *,
+    samples: int,
+    size: int,
+    device: torch.device = CPU,
+    compiled: bool = False,
+) -> Framework:
+    """The framework with fresh weights, which depend on the seed alone, on its device.
+
+    Where several processes work together, batch norms take their statistics over all of them.
 
     Args:
         config: What to build.
         samples: Images in the data, of which a bank has an entry each.
         size: Side of the images in pixels.
+        device: Where it will be trained.
+        compiled: Let torch.compile translate encoders and heads at their first use.
     """
+    framework = _fresh(config, samples=samples, size=size)
+    # MoCo's parts of a batch have statistics of their own, which no other process has a part in.
+    if processes.world_size() > 1 and not (isinstance(framework, MoCo) and framework.splits > 1):
+        synchronise_batch_norms(framework, device)
+    framework.to(device)
+    if compiled:
+        for name, part in framework.named_modules():
+            if COMPILED.fullmatch(name):
+                part.compile()
+    return framework
+
+
+def _fresh(config: RunConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
+    """The parts that the configuration names, on the CPU."""
     torch.manual_seed(config.seed)
     if config.framework == "cmc":
         light, colour = (
@@ -73,6 +105,7 @@ def build_plan(config: RunConfig, *, steps_per_epoch: int) -> Plan:
         seed=config.seed,
         objective=config.objective,
         floor=config.floor,
+        precision=config.precision,
     )
 
 

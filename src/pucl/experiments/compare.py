@@ -2,13 +2,14 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pucl.experiments.config import ORACLE, ROWS, UNTRAINED, RunConfig, choose
-from pucl.experiments.run import run
+from pucl.experiments.display import Display
+from pucl.experiments.run import SILENT, run
 from pucl.experiments.statistics import Difference, Spread
 from pucl.files import write_json, write_whole
 
@@ -24,6 +25,8 @@ class Line:
         tau_plus: tau', as it reached the loss; None where nothing was trained.
         linear: Accuracy of a linear classifier on frozen features, in percent.
         knn: Accuracy of a weighted nearest-neighbour classifier, in percent.
+        linear_seeds: The linear accuracy of each seed.
+        knn_seeds: The nearest-neighbour accuracy of each seed.
         difference: Of the linear accuracy to plain, seed by seed; None for plain itself, or without it.
         floored: Share of anchors at the floor in the last epoch; None where nothing was trained.
         seconds: Of training, for one seed.
@@ -33,6 +36,8 @@ class Line:
     tau_plus: float | None
     linear: Spread
     knn: Spread
+    linear_seeds: tuple[float, ...]
+    knn_seeds: tuple[float, ...]
     difference: Difference | None
     floored: float | None
     seconds: float
@@ -58,7 +63,9 @@ def compare_corrections(
     *,
     settings: dict[str, dict[str, float]] | None = None,
     root: Path | None = None,
-    report: Callable[[str], None] = lambda _: None,
+    device: str = "auto",
+    compiled: bool = False,
+    display: Display = SILENT,
 ) -> Comparison:
     """Train each correction with the same seeds, data order and views, and put the results side by side.
 
@@ -71,7 +78,9 @@ def compare_corrections(
         out: Where the runs are kept, each in a directory of its own.
         settings: Settings of corrections by name, where the defaults will not do.
         root: Where data are.
-        report: Is told in words how it goes.
+        device: Where to train; see `pucl.devices.choose_device`.
+        compiled: Let torch.compile translate encoder and head first.
+        display: Shows how it goes.
     """
     if seeds < 1:
         raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
@@ -86,7 +95,9 @@ def compare_corrections(
             config = replace(base, correction=name, settings=(settings or {}).get(name, {}), seed=seed)
             place = Path(name) / f"seed-{seed}"
             label = f"{name}, seed {seed} ({done + 1} of {total})"
-            result = run(config, out / place, root=root, report=_prefixed(label, report))
+            result = run(
+                config, out / place, root=root, device=device, compiled=compiled, display=display.labelled(label)
+            )
             if "linear" not in result:
                 raise ValueError(f"a comparison is of accuracies: expected data with labels, got {base.data}")
             results.setdefault(name, []).append(result)
@@ -97,23 +108,18 @@ def compare_corrections(
     return comparison
 
 
-def _prefixed(label: str, report: Callable[[str], None]) -> Callable[[str], None]:
-    def prefixed(words: str) -> None:
-        report(f"{label}: {words}")
-
-    return prefixed
-
-
 def _line(name: str, results: dict[str, list[dict[str, Any]]]) -> Line:
     of_this = results[name]
-    linear = [100 * result["linear"] for result in of_this]
+    linear, knn = ([100 * result[probe] for result in of_this] for probe in ("linear", "knn"))
     base = [100 * result["linear"] for result in results[BASE]] if BASE in results and name != BASE else None
     trained = name != UNTRAINED
     return Line(
         correction=name,
         tau_plus=of_this[0].get("tau_plus") if trained and name != ORACLE else None,
         linear=Spread.of(linear),
-        knn=Spread.of([100 * result["knn"] for result in of_this]),
+        knn=Spread.of(knn),
+        linear_seeds=tuple(linear),
+        knn_seeds=tuple(knn),
         difference=None if base is None else Difference.between(linear, base),
         floored=sum(result.get("floored", 0.0) for result in of_this) / len(of_this) if trained else None,
         seconds=sum(result["seconds"] for result in of_this) / len(of_this),

@@ -8,6 +8,7 @@ from typing import Any
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.objectives import Floor
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
+from pucl.devices import PRECISIONS, Precision
 from pucl.encoders.resnet import Stem
 from pucl.training.optimisers import Schedule
 
@@ -53,6 +54,9 @@ class RunConfig:
         bank_momentum: Share of a bank's entry that stays (CMC).
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what the estimate over negatives cannot fall.
+        precision: In which encoder and head compute while they are trained: ``"float32"``, ``"bfloat16"`` or
+            ``"float16"``.
+        monitor: How many times in a training nearest neighbours within the training set are asked; 0 never.
         seed: Of everything random.
     """
 
@@ -87,11 +91,16 @@ class RunConfig:
     bank_momentum: float = 0.5
     objective: ObjectiveName = "infonce"
     floor: Floor = "temperature"
+    precision: Precision = "float32"
+    monitor: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
         choose("framework", self.framework, FRAMEWORKS)
         choose("correction", self.correction, ROWS)
+        choose("precision", self.precision, PRECISIONS)
+        if self.monitor < 0:
+            raise ValueError(f"monitor is how many times to look: expected 0 or more, got {self.monitor}")
         self.make_correction()
 
     def make_correction(self) -> Correction:

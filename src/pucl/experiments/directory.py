@@ -12,8 +12,10 @@ import numpy as np
 import torch
 
 import pucl
+from pucl import processes
 from pucl.experiments.config import RunConfig
 from pucl.files import write_json, write_whole
+from pucl.training.checkpoint import load_checkpoint
 
 
 class RunDirectory:
@@ -33,8 +35,8 @@ class RunDirectory:
 
     @property
     def weights(self) -> Path:
-        """The trained framework."""
-        return self.path / "encoder.pt"
+        """Encoder and head."""
+        return self.path / "encoder.safetensors"
 
     @property
     def metrics(self) -> Path:
@@ -42,7 +44,7 @@ class RunDirectory:
         return self.path / "metrics.jsonl"
 
     @contextmanager
-    def claimed(self, config: RunConfig) -> Iterator[None]:
+    def claimed(self, config: RunConfig, *, device: torch.device) -> Iterator[None]:
         """Use the directory for this run alone, or say why that cannot be."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is to hold a run: expected a directory or a new name, got a file")
@@ -59,7 +61,7 @@ class RunDirectory:
                 raise ValueError(f"{self.path} is in use by another process that runs the same") from None
             if not ours:
                 write_json(self.path / "config.json", config.as_json())
-            write_json(self.path / "environment.json", environment())
+            write_json(self.path / "environment.json", environment(device))
             yield
 
     def config(self) -> RunConfig:
@@ -76,6 +78,10 @@ class RunDirectory:
         """What the run came to; None while it is not finished."""
         file = self.path / "result.json"
         return json.loads(file.read_text()) if file.exists() else None
+
+    def state(self) -> dict[str, Any] | None:
+        """The state of the training at its last checkpoint; None before the first."""
+        return load_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
         """The metrics of each epoch so far."""
@@ -94,7 +100,7 @@ class RunDirectory:
         part.replace(self.path / "embeddings.npz")
 
 
-def environment() -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """With what a run was made."""
     return {
         "pucl": pucl.__version__,
@@ -103,6 +109,8 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
+        "device": str(device),
+        "processes": processes.world_size(),
         "threads": torch.get_num_threads(),
     }
 

@@ -2,10 +2,11 @@
 
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -13,19 +14,25 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from pucl.data import ImageData, ImageSet, load
-from pucl.evaluation import FullBatchLinearProbe, KNNProbe, embed
+from pucl import processes
+from pucl.data import ImageData, load
+from pucl.devices import check_precision, choose_device
+from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, embed
 from pucl.experiments.build import build_framework, build_plan
 from pucl.experiments.config import ORACLE, UNTRAINED, RunConfig
 from pucl.experiments.directory import RunDirectory
+from pucl.experiments.display import Display
+from pucl.experiments.weights import need_safetensors, save_weights
 from pucl.files import write_json
 from pucl.frameworks.framework import Framework
-from pucl.training.checkpoint import load_checkpoint, save_checkpoint
+from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training, module_of
 from pucl.training.optimisers import make_optimiser
 
-Report = Callable[[str], None]
+Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+SILENT = Display()
 
 
 def run(
@@ -35,9 +42,13 @@ def run(
     root: Path | None = None,
     resume: bool = True,
     checkpoint_seconds: float = 60.0,
-    report: Report = lambda _: None,
+    device: str = "auto",
+    compiled: bool = False,
+    display: Display = SILENT,
 ) -> dict[str, Any]:
     """Train and evaluate, or go on from where an earlier call was stopped, or return the finished result.
+
+    Where several processes work together, each calls this; the first alone reads and writes the run's directory.
 
     Args:
         config: What to run.
@@ -45,32 +56,47 @@ def run(
         root: Where data are; see `pucl.data.load`.
         resume: Go on from a checkpoint. Off: a directory that has one is refused.
         checkpoint_seconds: How much work a kill may cost at most.
-        report: Is told in words how it goes.
+        device: Where to train; see `pucl.devices.choose_device`.
+        compiled: Let torch.compile translate encoder and head first.
+        display: Shows how it goes.
     """
-    directory = RunDirectory(out)
-    with directory.claimed(config):
-        finished = directory.result()
-        if not resume and (finished is not None or directory.checkpoint.exists()):
+    need_safetensors()  # Now, so that the end of a training does not fail for want of it.
+    directory, place = RunDirectory(out), choose_device(device)
+    check_precision(place, config.precision)
+    with ExitStack() as claim:
+        processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=place)))
+        finished = processes.from_first(directory.result)
+        begun = finished is not None or processes.from_first(directory.checkpoint.exists)
+        if begun and not (resume or processes.restarted()):
             raise ValueError(f"{out} holds a run that was begun: go on with --resume, or choose another directory")
         if finished is not None:
             return finished
+        processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
         data = limited(load(config.data, root=root, image_size=config.image_size), config.limit)
-        framework = build_framework(config, samples=len(data.pretrain), size=data.pretrain.size[0])
-        started = time.monotonic()
-        trained = train(config, framework, data, directory, checkpoint_seconds, report)
-        seconds = time.monotonic() - started
-        report("probing")
+        framework = build_framework(
+            config, samples=len(data.pretrain), size=data.pretrain.size[0], device=place, compiled=compiled
+        )
+        embed_all = _embedding(framework)
+        trained = train(config, framework, data, directory, embed_all, checkpoint_seconds, display)
+        display.status("probing")
+        scores, embeddings = evaluate(data, embed_all)
         result = {
-            **evaluate(framework, data, directory),
+            **scores,
             **trained,
-            "seconds": seconds,
-            "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "peak_memory_mib": _peak_memory(place),
             "images": len(data.pretrain),
+            "device": str(place),
+            "processes": processes.world_size(),
             "notes": list(data.notes),
         }
-        torch.save(module_of(framework).state_dict(), directory.weights)
-        write_json(out / "result.json", result)
-        directory.checkpoint.unlink(missing_ok=True)
+
+        def keep() -> None:
+            directory.keep_embeddings(embeddings)
+            save_weights(directory.weights, framework, config)
+            write_json(out / "result.json", result)
+            directory.checkpoint.unlink(missing_ok=True)
+
+        processes.from_first(keep)
         return result
 
 
@@ -79,16 +105,23 @@ def train(
     framework: Framework,
     data: ImageData,
     directory: RunDirectory,
+    embed_all: Embed,
     checkpoint_seconds: float,
-    report: Report,
+    display: Display,
 ) -> dict[str, Any]:
     """Train to the end, leaving a checkpoint now and then and a line of metrics for each epoch."""
     if config.correction == UNTRAINED:
-        return {}
-    module = module_of(framework)
-    labels = data.pretrain.labels if config.correction == ORACLE else None
+        return {"seconds": 0.0}
+    labels = data.pretrain.labels
     if config.correction == ORACLE and labels is None:
         raise ValueError(f"the oracle knows the labels: expected data with labels, got {config.data}")
+    warnings: list[str] = []
+
+    def warn(words: str) -> None:
+        warnings.append(words)
+        display.say(f"warning: {words}")
+
+    module = module_of(framework)
     training = Training(
         framework,
         make_optimiser(
@@ -101,54 +134,104 @@ def train(
         data.pretrain.pixels,
         config.make_correction(),
         build_plan(config, steps_per_epoch=len(data.pretrain) // config.batch_size),
-        labels=labels,
+        labels=labels if config.correction == ORACLE else None,
+        warn=warn,
     )
     history: list[dict[str, Any]] = []
-    if directory.checkpoint.exists():
-        training.load(load_checkpoint(directory.checkpoint))
+    before = 0.0  # Seconds of training in earlier calls.
+    state = processes.from_first(directory.state)
+    if state is not None:
+        training.load(state)
+        before, warnings[:] = state["seconds"], state["warnings"]
         history = [line for line in directory.history() if line["step"] <= training.step]
-        report(f"going on from step {training.step} of {training.steps}")
-    saved = time.monotonic()
+        display.say(f"going on from step {training.step} of {training.steps}")
+    started = saved = time.monotonic()
+    monitor = None
+    if config.monitor and labels is not None and Monitor.possible(labels):
+        monitor = Monitor(data.pretrain.pixels, labels, embed_all)
+
+    def seconds() -> float:
+        return before + time.monotonic() - started
 
     def keep() -> None:
-        directory.keep_metrics(history)
-        save_checkpoint(directory.checkpoint, training.state())
+        """Every process holds the same state; the first writes it down."""
+        nonlocal saved
+        if processes.rank() == 0:
+            directory.keep_metrics(history)
+            save_checkpoint(directory.checkpoint, training.state() | {"seconds": seconds(), "warnings": list(warnings)})
+        saved = time.monotonic()
 
     with _interrupts() as stop:
 
         def after_step() -> None:
-            nonlocal saved
-            if stop.is_set():
+            if processes.any_of(stop.is_set(), training.device):
                 keep()
                 raise KeyboardInterrupt
             if time.monotonic() - saved > checkpoint_seconds:
                 keep()
-                saved = time.monotonic()
+            display.step(training.position())
 
         for line in training.run(after_step):
+            if monitor is not None and _monitored(line["epoch"], config):
+                line["knn"] = monitor.accuracy()
             history.append(line)
-            report(_line(line, config))
+            display.epoch(line)
     keep()
     last = history[-1]
-    return {name: last[name] for name in ("loss", "floored", "tau_plus", "images_per_second") if name in last}
+    names = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "images_per_second")
+    return {**{name: last[name] for name in names if name in last}, "seconds": seconds(), "warnings": warnings}
 
 
-def evaluate(framework: Framework, data: ImageData, directory: RunDirectory) -> dict[str, Any]:
-    """Accuracy of classifiers on frozen features; the features are kept."""
+def evaluate(data: ImageData, embed_all: Embed) -> tuple[dict[str, float], dict[str, Any]]:
+    """Accuracy of classifiers on frozen features, and the features themselves."""
+    train = embed_all(data.train.pixels)
+    embeddings: dict[str, Any] = {"train": train}
+    if data.test is None or data.train.labels is None or data.test.labels is None:
+        return {}, embeddings
+    test = embed_all(data.test.pixels)
+    embeddings |= {"test": test, "train_labels": data.train.labels, "test_labels": data.test.labels}
+    labels, test_labels = data.train.labels, data.test.labels
 
-    def features(part: ImageSet) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return embed(module_of(framework), part.pixels, lambda pixels: pixels)
+    def scores() -> dict[str, float]:
+        return {
+            "linear": FullBatchLinearProbe().fit(train, labels).score(test, test_labels),
+            "knn": KNNProbe().fit(train, labels).score(test, test_labels),
+        }
 
-    train = features(data.train)
-    kept: dict[str, Any] = {"train": train}
-    scores: dict[str, Any] = {}
-    if data.test is not None and data.train.labels is not None and data.test.labels is not None:
-        test = features(data.test)
-        kept |= {"test": test, "train_labels": data.train.labels, "test_labels": data.test.labels}
-        scores["linear"] = FullBatchLinearProbe().fit(train, data.train.labels).score(test, data.test.labels)
-        scores["knn"] = KNNProbe().fit(train, data.train.labels).score(test, data.test.labels)
-    directory.keep_embeddings(kept)
-    return scores
+    return processes.from_first(scores), embeddings
+
+
+def _prepare(config: RunConfig, root: Path | None) -> None:
+    load(config.data, root=root, image_size=config.image_size)
+
+
+def _embedding(framework: Framework) -> Embed:
+    """What makes features of images with this framework, as it then is; processes share the work."""
+    module, device = module_of(framework), next(module_of(framework).parameters()).device
+
+    def embed_all(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        count, number = processes.world_size(), processes.rank()
+        if len(pixels) < count:
+            return embed(module, pixels, lambda batch: batch)
+        start, stop = len(pixels) * number // count, len(pixels) * (number + 1) // count
+        own = torch.from_numpy(embed(module, pixels[start:stop], lambda batch: batch)).to(device)
+        features: NDArray[np.float32] = processes.gather(own, processes.gather_sizes(len(own), device)).cpu().numpy()
+        return features
+
+    return embed_all
+
+
+def _monitored(epoch: float, config: RunConfig) -> bool:
+    """Whether the monitor looks after this epoch: so many times in a training, evenly, and at the end."""
+    return int(epoch * config.monitor / config.epochs) > int((epoch - 1) * config.monitor / config.epochs)
+
+
+def _peak_memory(device: torch.device) -> float:
+    """The most memory that was in use, in MiB: of the accelerator, or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    # Linux counts in kibibytes, macOS in bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def limited(data: ImageData, limit: int | None) -> ImageData:
@@ -183,11 +266,3 @@ def _interrupts() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _line(line: dict[str, Any], config: RunConfig) -> str:
-    return (
-        f"epoch {line['epoch']} of {config.epochs}, loss {line.get('loss', float('nan')):.4f}, "
-        f"floored {line.get('floored', 0.0):.0%}, {line['images_per_second']:.0f} images/s, "
-        f"{line['seconds_left']:.0f} s left"
-    )

@@ -65,7 +65,7 @@ class CMC(nn.Module):
 
     def pairs(self, batch: Batch) -> list[Pairs]:
         """Lightness against the bank of colours, and colour against the bank of lightness."""
-        parts = self.views(batch.pixels, batch.generator)
+        parts = batch.seen_by(self.views)
         embeddings = [
             nn.functional.normalize(head(encoder(part)), dim=1)
             for head, encoder, part in zip(self.heads, self.encoders, parts, strict=True)

@@ -1,29 +1,43 @@
 """What every framework does: say who is compared with whom, and move its memory when the step is done."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor, UInt8
+from pucl.views.recipe import Drawn, Views
+
+_Drawn = TypeVar("_Drawn", bound=Drawn)
+_View = TypeVar("_View")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Samples of one step.
+    """The samples of one step that this process has.
 
     Args:
         pixels: The images as they are stored.
         ids: Which samples of the data they are.
-        generator: Source of all random choices of this step, on the CPU.
+        generator: Source of all random choices of this step, on the CPU; in every process the same.
+        part: Which of the step's samples these are; those of all processes are one batch.
+        whole: How many samples the step has in all processes.
         labels: Labels of the whole data, by id, for the oracle alone; None otherwise.
     """
 
     pixels: UInt8[Tensor, "batch 3 height width"]
     ids: Int[Tensor, " batch"]
     generator: torch.Generator
+    part: slice
+    whole: int
     labels: Int[Tensor, " sample"] | None = None
+
+    def seen_by(self, views: Views[_Drawn, _View]) -> _View:
+        """One view of each image. Chance decides for the whole batch, so it does not matter who has which part."""
+        height, width = self.pixels.shape[2:]
+        parameters = views.draw(self.whole, self.generator, height=height, width=width)
+        return views.apply(self.pixels, parameters[self.part])
 
 
 @runtime_checkable

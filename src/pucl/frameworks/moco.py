@@ -29,7 +29,8 @@ class MoCo(nn.Module):
         momentum: Share of the copy that stays at each step.
         symmetric: Compare both ways, and remember the keys of both views.
         splits: Into how many parts a batch is divided for its batch statistics, keys in another order than queries.
-            Statistics of the whole batch would tell which key belongs to which query.
+            Statistics of the whole batch would tell which key belongs to which query. Processes share the parts among
+            them; each has one at least.
 
     Reference:
         He et al., "Momentum Contrast for Unsupervised Visual Representation Learning", CVPR 2020.
@@ -70,18 +71,19 @@ class MoCo(nn.Module):
 
     def pairs(self, batch: Batch) -> list[Pairs]:
         """Queries against the keys of the other view and the queue as it was before this batch."""
-        views = [self.views(batch.pixels, batch.generator) for _ in range(2)]
-        order = torch.randperm(len(batch.ids), generator=batch.generator).to(batch.ids.device)
+        views = [batch.seen_by(self.views) for _ in range(2)]
+        order = torch.randperm(batch.whole, generator=batch.generator).to(batch.ids.device)
+        sizes = processes.gather_sizes(len(batch.ids), batch.ids.device)
         directions = [(0, 1), (1, 0)] if self.symmetric else [(0, 1)]
-        keys = {other: self._keys(views[other], order) for _, other in directions}
-        self._pending = torch.cat(list(keys.values())), batch.ids.repeat(len(keys))
+        keys = {other: self._keys(processes.gather(views[other], sizes), order, batch) for _, other in directions}
+        self._pending = torch.cat(list(keys.values())), processes.gather(batch.ids, sizes).repeat(len(keys))
         remembered, remembered_ids = self.queue.contents()
         if len(remembered) == 0:
             return []
         pairs = [
             pair_up(
-                self.head(in_parts(self.encoder, views[one], self.splits)),
-                keys[other],
+                self.head(in_parts(self.encoder, views[one], self._own_splits(batch))),
+                keys[other][batch.part],
                 remembered,
                 temperature=self.temperature,
                 query_ids=batch.ids,
@@ -99,10 +101,10 @@ class MoCo(nn.Module):
         follow(self.slow_encoder, self.encoder, self.momentum)
         follow(self.slow_head, self.head, self.momentum)
         if self._pending is not None:
-            keys, ids = self._pending
-            sizes = processes.gather_sizes(len(keys), keys.device)
-            self.queue.push(processes.gather(keys, sizes), processes.gather(ids, sizes))
+            self.queue.push(*self._pending)
             self._pending = None
+        if self.splits > 1:  # Each process saw the statistics of its own parts.
+            processes.average(_running_statistics(self))
 
     def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """The query encoder's output for the image as it is."""
@@ -111,20 +113,27 @@ class MoCo(nn.Module):
 
     @torch.no_grad()
     def _keys(
-        self, view: Float[Tensor, "batch channel height width"], order: Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch dim"]:
-        shuffled = self.slow_head(in_parts(self.slow_encoder, view[order], self.splits))
+        self, view: Float[Tensor, "whole channel height width"], order: Int[Tensor, " whole"], batch: Batch
+    ) -> Float[Tensor, "whole dim"]:
+        """The keys of the whole batch, of which each process makes a part: not of its own images, but of any."""
+        own = order[batch.part]
+        made = self.slow_head(in_parts(self.slow_encoder, view[own], self._own_splits(batch)))
+        shuffled = processes.gather(nn.functional.normalize(made, dim=1), processes.gather_sizes(len(own), own.device))
         keys = torch.empty_like(shuffled)
-        keys[order] = nn.functional.normalize(shuffled, dim=1)
+        keys[order] = shuffled
         return keys
+
+    def _own_splits(self, batch: Batch) -> int:
+        """Parts of the whole batch that this process has; never so many that one has fewer than two images."""
+        return max(1, min(self.splits, batch.whole // 2) // processes.world_size())
 
 
 def in_parts(
     encoder: nn.Module, images: Float[Tensor, "batch channel height width"], splits: int
 ) -> Float[Tensor, "batch feature"]:
-    """The encoder applied to equal parts of a batch, each with batch statistics of its own.
-
-    Parts are never smaller than two images, of which batch norm needs that many.
-    """
-    splits = max(1, min(splits, len(images) // 2))
+    """The encoder applied to equal parts of a batch, each with batch statistics of its own."""
     return torch.cat([encoder(part) for part in images.tensor_split(splits)])
+
+
+def _running_statistics(module: nn.Module) -> list[Tensor]:
+    return [buffer for name, buffer in module.named_buffers() if name.endswith(("running_mean", "running_var"))]

@@ -51,9 +51,7 @@ class SimCLR(nn.Module):
 
     def pairs(self, batch: Batch) -> list[Pairs]:
         """Every view against all views, each view with batch statistics of its own."""
-        embeddings = [
-            self.head(self.encoder(self.views(batch.pixels, batch.generator))) for _ in range(self.view_count)
-        ]
+        embeddings = [self.head(self.encoder(batch.seen_by(self.views))) for _ in range(self.view_count)]
         together = processes.world_size() > 1
         pairs = (pair_views_together if together else pair_views)(embeddings, temperature=self.temperature)
         if batch.labels is None:

@@ -1,5 +1,6 @@
 """One plain training loop. It reads from top to bottom; state moves where it can be seen."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,14 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from pucl import processes
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import Floor, Outcome
+from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
+from pucl.devices import Precision, autocast
 from pucl.frameworks.framework import Batch, Framework
-from pucl.shapes import Float, Tensor
-
-COLLAPSED = 0.99  # Mean similarity of unlabelled pairs from which all embeddings are one.
+from pucl.shapes import Float, Int, Tensor
+from pucl.together import settle_together
+from pucl.training.watch import Watch
 
 
 class TrainingStoppedError(ValueError):
@@ -29,12 +33,13 @@ class Plan:
 
     Args:
         epochs: Passes over the data.
-        batch_size: Samples in a step.
+        batch_size: Samples in a step, of all processes together.
         learning_rate: Of each step, as a function of (step, all steps).
         clip: Largest norm of a gradient; longer ones are shortened to it. None: none are.
         seed: Of order, views and draws. The same seed gives the same training.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what the estimate over negatives cannot fall.
+        precision: In which encoder and head compute. Losses are always in float32.
     """
 
     epochs: int
@@ -44,6 +49,7 @@ class Plan:
     seed: int = 0
     objective: ObjectiveName = "infonce"
     floor: Floor = "temperature"
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -61,37 +67,30 @@ class Tally:
     sums: dict[str, float] = field(default_factory=dict)
     steps: int = 0
 
-    def add(self, loss: float, outcomes: list[Outcome]) -> None:
+    def add(self, metrics: dict[str, float]) -> None:
         """Take in one step."""
-        count = len(outcomes)
-        values = {
-            "loss": loss,
-            "floored": sum(float(each.floored) for each in outcomes) / count,
-            "tau_plus": sum(each.tau_plus for each in outcomes) / count,
-            "positive_similarity": sum(float(each.positive_similarity) for each in outcomes) / count,
-            "unlabelled_similarity": sum(float(each.unlabelled_similarity) for each in outcomes) / count,
-        }
-        for name, value in values.items():
+        for name, value in metrics.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.steps += 1
 
     def means(self) -> dict[str, float]:
-        """The means, and a fresh start."""
-        means = {name: total / self.steps for name, total in self.sums.items()} if self.steps else {}
-        self.sums, self.steps = {}, 0
-        return means
+        """The means so far; none before the first step."""
+        return {name: total / self.steps for name, total in self.sums.items()}
 
 
 class Training:
     """A training that can be stopped after any step and continued from its state, to the same end.
 
+    Where several processes work together, each takes its part of every batch, and all hold the same state.
+
     Args:
-        framework: The module that is trained; a `Framework` and an `nn.Module` at once.
+        framework: The module that is trained; a `Framework` and an `nn.Module` at once. It is trained where it is.
         optimiser: Of its parameters.
         pixels: All images, in memory or mapped.
         correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected.
         plan: How long and how hard.
         labels: Of all images, for the oracle alone.
+        warn: Is told, in words and early, what goes wrong.
     """
 
     def __init__(
@@ -103,11 +102,17 @@ class Training:
         plan: Plan,
         *,
         labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         if len(pixels) < plan.batch_size:
             raise ValueError(
                 f"a step takes {plan.batch_size} images at once: expected at least as many, got {len(pixels)}; "
                 f"choose a smaller batch size"
+            )
+        if plan.batch_size < 2 * processes.world_size():
+            raise ValueError(
+                f"processes share a batch: expected at least 2 samples for each of {processes.world_size()}, "
+                f"got {plan.batch_size} in all"
             )
         self.framework = framework
         self.module = module_of(framework)
@@ -115,7 +120,10 @@ class Training:
         self.pixels = pixels
         self.correction = correction
         self.plan = plan
-        self.labels = None if labels is None else torch.from_numpy(labels)
+        self.device = next(self.module.parameters()).device
+        self.labels = None if labels is None else torch.from_numpy(labels).to(self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
+        self.watch = Watch(warn)
         self.step = 0
         self.steps_per_epoch = len(pixels) // plan.batch_size
         self.steps = self.steps_per_epoch * plan.epochs
@@ -127,6 +135,7 @@ class Training:
             "step": self.step,
             "framework": self.module.state_dict(),
             "optimiser": self.optimiser.state_dict(),
+            "scaler": self.scaler.state_dict(),
             "tally": {"sums": self.tally.sums, "steps": self.tally.steps},
         }
 
@@ -134,6 +143,8 @@ class Training:
         """Continue from a state."""
         self.module.load_state_dict(state["framework"])
         self.optimiser.load_state_dict(state["optimiser"])
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(state["scaler"])
         self.step = state["step"]
         self.tally = Tally(dict(state["tally"]["sums"]), state["tally"]["steps"])
 
@@ -146,73 +157,114 @@ class Training:
         started, seen = time.monotonic(), 0
         self.module.train()
         while self.step < self.steps:
-            self._advance()
+            self.advance()
             seen += self.plan.batch_size
+            self._speed = seen / (time.monotonic() - started)
             if self.step % self.steps_per_epoch == 0:
-                speed = seen / (time.monotonic() - started)
-                left = (self.steps - self.step) * self.plan.batch_size / speed
-                yield {
-                    "epoch": self.step // self.steps_per_epoch,
-                    "step": self.step,
-                    "learning_rate": self.optimiser.param_groups[0]["lr"],
-                    "images_per_second": speed,
-                    "seconds_left": left,
-                    **self.tally.means(),
-                }
+                line = self.position()
+                self.tally = Tally()
+                yield line
                 self.module.train()
                 started, seen = time.monotonic(), 0
             after_step()
 
-    def _advance(self) -> None:
-        """One step: compare, settle, move."""
+    def position(self) -> dict[str, float]:
+        """Where the training is, and the means of this epoch so far."""
+        return {
+            "epoch": math.ceil(self.step / self.steps_per_epoch),
+            "epochs": self.plan.epochs,
+            "step": self.step,
+            "steps": self.steps,
+            "learning_rate": self.optimiser.param_groups[0]["lr"],
+            "images_per_second": self._speed,
+            "seconds_left": (self.steps - self.step) * self.plan.batch_size / self._speed,
+            **self.tally.means(),
+        }
+
+    def advance(self) -> None:
+        """One step: compare, descend, remember."""
         batch = self._batch()
         for group in self.optimiser.param_groups:
             group["lr"] = self.plan.learning_rate(self.step, self.steps)
-        correction = self.correction.at(self.step / self.steps) if self.framework.ready else Plain()
-        outcomes = [
-            compare(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
-            for pairs in self.framework.pairs(batch)
-        ]
-        if outcomes:
-            loss = torch.stack([outcome.loss.mean() for outcome in outcomes]).sum()
-            self._descend(loss)
-            self.tally.add(float(loss.detach()), outcomes)
+        with autocast(self.device, self.plan.precision):
+            comparisons = self.framework.pairs(batch)
+        if comparisons:
+            correction = self.correction.at(self.step / self.steps) if self.framework.ready else Plain()
+            settled = [self._settle(pairs, correction) for pairs in comparisons]
+            loss = torch.stack([each for each, _ in settled]).sum()
+            metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
+            self._descend(loss, metrics["loss"])
+            self.tally.add(metrics)
+            self.watch.see(metrics)
         self.framework.commit()
         self.step += 1
 
-    def _descend(self, loss: Float[Tensor, ""]) -> None:
-        if not loss.isfinite():
+    def _settle(self, pairs: Pairs, correction: Correction) -> tuple[Float[Tensor, ""], Outcome]:
+        """The loss of one comparison, over the anchors of all processes."""
+        outcome = compare(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
+        if processes.world_size() > 1:
+            return settle_together(outcome, "mean")
+        return outcome.loss.mean(), outcome
+
+    def _descend(self, loss: Float[Tensor, ""], value: float) -> None:
+        if not math.isfinite(value):
             raise TrainingStoppedError(
-                f"the loss is {float(loss.detach())} at step {self.step + 1} of {self.steps}: expected a number. "
+                f"the loss is {value} at step {self.step + 1} of {self.steps}: expected a number. "
                 f"Try a lower learning rate, gradient clipping, or a higher temperature"
             )
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        self.scaler.scale(loss).backward()
+        processes.average_gradients(self.module)
+        self.scaler.unscale_(self.optimiser)
         if self.plan.clip is not None:
             nn.utils.clip_grad_norm_(self.module.parameters(), self.plan.clip)
-        self.optimiser.step()
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
 
     def _batch(self) -> Batch:
+        """This process's part of the step's samples."""
         epoch, place = divmod(self.step, self.steps_per_epoch)
         if place == 0 or self._order_of != epoch:
             self._order, self._order_of = torch.randperm(len(self.pixels), generator=self._numbers(1, epoch)), epoch
-        start = place * self.plan.batch_size
-        ids = self._order[start : start + self.plan.batch_size]
-        torch.manual_seed(self.plan.seed * 1_000_003 + self.step)  # For whatever the encoder draws by itself.
+        whole, start, count = self.plan.batch_size, place * self.plan.batch_size, processes.world_size()
+        part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
+        ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
+        torch.manual_seed(self._seed(3, self.step, processes.rank()))  # For whatever the encoder draws by itself.
         return Batch(
-            pixels=torch.from_numpy(self.pixels[ids.numpy()]),
-            ids=ids,
+            pixels=torch.from_numpy(self.pixels[ids.numpy()]).to(self.device),
+            ids=ids.to(self.device),
             generator=self._numbers(2, self.step),
+            part=part,
+            whole=whole,
             labels=self.labels,
         )
 
+    _speed = math.inf
     _order_of = -1
     _order: Tensor
 
     def _numbers(self, purpose: int, index: int) -> torch.Generator:
         """Random numbers for one purpose and one place: the same however the training came here."""
-        seed = np.random.SeedSequence([self.plan.seed, purpose, index]).generate_state(1, np.uint64)[0]
-        return torch.Generator().manual_seed(int(seed >> 1))
+        return torch.Generator().manual_seed(self._seed(purpose, index))
+
+    def _seed(self, *place: int) -> int:
+        return int(np.random.SeedSequence([self.plan.seed, *place]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, float]:
+    """What one step came to, the means over its comparisons; asked of the device at once."""
+    means = [
+        torch.stack([getattr(outcome, name) for outcome in outcomes]).mean()
+        for name in ("floored", "positive_similarity", "unlabelled_similarity")
+    ]
+    value, floored, positive, unlabelled = torch.stack([loss, *(mean.to(loss.dtype) for mean in means)]).tolist()
+    return {
+        "loss": value,
+        "floored": floored,
+        "tau_plus": sum(outcome.tau_plus for outcome in outcomes) / len(outcomes),
+        "positive_similarity": positive,
+        "unlabelled_similarity": unlabelled,
+    }
 
 
 def module_of(framework: Framework) -> nn.Module:

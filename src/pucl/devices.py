@@ -1,0 +1,114 @@
+"""Where numbers are computed, and in which precision: what this machine has, found out without risking the process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from typing import Literal
+
+import torch
+
+from pucl import processes
+
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
+
+PATIENCE = 60.0  # Seconds for a trial of half precision.
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of this process.
+
+    Args:
+        name: As torch names it (``cpu``, ``cuda``, ``cuda:1``, ``mps``). ``auto`` is this process's share of NVIDIA's
+            accelerators where there are any, otherwise the CPU.
+    """
+    cuda = torch.cuda.is_available()
+    if name == "auto":
+        name = "cuda" if cuda else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is where to compute: expected auto, cpu, cuda, cuda:N or mps, got {name}") from None
+    if device.type == "cuda" and not cuda:
+        raise ValueError(f"device is where to compute: expected one that this machine has, got {name} and no CUDA")
+    if name == "cuda":
+        return torch.device("cuda", processes.local_rank() % torch.cuda.device_count())
+    return device
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Let torch compute in half precision where that is safe, for the span of a `with`."""
+    return torch.autocast(device.type, dtype=getattr(torch, precision), enabled=precision != "float32")
+
+
+def check_precision(device: torch.device, precision: Precision) -> None:
+    """Refuse a precision that kills or misleads a process on this machine, by trying it in a child."""
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"precision is how exactly to compute: expected one of {', '.join(PRECISIONS)}, got {precision}"
+        )
+    if precision != "float32" and (fate := await_half_precision(start_half_precision(precision, device.type))):
+        raise ValueError(f"precision {precision} does not work on {device.type} here ({fate}): take float32")
+
+
+HALF_PRECISION = """
+import sys, torch
+kind, device = getattr(torch, sys.argv[1]), sys.argv[2]
+torch.manual_seed(0)
+layer, rows = torch.nn.Linear(256, 256, device=device), torch.randn(256, 256, device=device, requires_grad=True)
+expected = layer(rows)
+with torch.autocast(device, dtype=kind):
+    product = layer(rows) @ torch.eye(256, device=device)
+product.float().square().mean().backward()
+difference = (product.float() - expected).abs().max().item()
+assert product.dtype == kind, f"autocast gave {product.dtype}"
+assert difference < 0.1 and rows.grad.isfinite().all(), f"the result is off by {difference:.2g}"
+"""
+"""A layer, a product and their gradients under autocast, large enough that a processor's matrix unit is used."""
+
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+"""Keeps torch from matrix instructions that some virtual processors claim to have and do not have."""
+
+
+def start_half_precision(kind: str, device: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Try half precision in a child, which may die of it."""
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, kind, device],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=child_environment() | (settings or {}),
+    )
+
+
+def await_half_precision(child: subprocess.Popen[str]) -> str:
+    """How the child of a trial ended, if not well."""
+    try:
+        _, errors = child.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        return f"no answer in {PATIENCE:.0f} s"
+    return ending(child.returncode, errors)
+
+
+def ending(code: int | None, errors: str) -> str:
+    """What an exit code and the last words mean; nothing for a good end."""
+    if code == 0:
+        return ""
+    if code is not None and code < 0:
+        try:
+            return f"the process died of {signal.Signals(-code).name}"
+        except ValueError:
+            return f"the process died of signal {-code}"
+    lines = errors.strip().splitlines()
+    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt): ", line)]
+    return (named or lines or [f"exit code {code}"])[-1]
+
+
+def child_environment() -> dict[str, str]:
+    """One thread for each child: they are small, and several run side by side."""
+    return os.environ | {"OMP_NUM_THREADS": "1"}

@@ -1,0 +1,94 @@
+"""What simple classifiers make of the encoder of a finished run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pucl.data import DataError, ImageData
+from pucl.evaluation import FullBatchLinearProbe, KNNProbe, LinearProbe, Probe
+from pucl.experiments.config import RunConfig, choose
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.trained import Progress, Trained, load
+
+LINEAR, REFERENCE, KNN = "linear", "linear-reference", "knn"
+
+PROBES: dict[str, Callable[[], Probe]] = {LINEAR: FullBatchLinearProbe, REFERENCE: LinearProbe, KNN: KNNProbe}
+"""By name: the linear probe and the neighbours of every run, and the linear probe by the references' recipe."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """A run and what probes made of it.
+
+    Args:
+        run: Its directory.
+        config: What it was.
+        data: What it was evaluated on.
+        accuracies: By probe, 0 to 1.
+        recorded: The same as the run itself has it; empty on other data than its own.
+    """
+
+    run: str
+    config: RunConfig
+    data: str
+    accuracies: dict[str, float]
+    recorded: dict[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same in types that JSON knows."""
+        return {
+            "run": self.run,
+            "data": self.data,
+            "accuracies": self.accuracies,
+            "recorded": self.recorded,
+            "config": self.config.as_json(),
+        }
+
+
+def evaluate_run(
+    run: Path,
+    probes: Sequence[str],
+    *,
+    source: str | None = None,
+    root: Path | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> Evaluated:
+    """Embed with the saved encoder, fit the probes on the training images and score them on the test images.
+
+    Args:
+        run: Directory of a finished run.
+        probes: Names out of `PROBES`.
+        source: A known name or a path; None for the run's own data, as it used them.
+        root: Where data are; see `pucl.data.load`.
+        progress: Is told before each batch how many images are done, and of how many.
+    """
+    for name in probes:
+        choose("probe", name, PROBES)
+    trained = load(run)
+    data = trained.data(source, root=root)
+    result = None if source is not None or run.is_file() else RunDirectory(run).result()
+    return Evaluated(
+        run=str(run),
+        config=trained.config,
+        data=source or trained.config.data,
+        accuracies=accuracies(trained, data, probes, progress),
+        recorded={name: result[name] for name in probes if result and name in result},
+    )
+
+
+def accuracies(
+    trained: Trained,
+    data: ImageData,
+    probes: Sequence[str],
+    progress: Progress = lambda _done, _total: None,
+) -> dict[str, float]:
+    """Accuracy on the test images by probe, 0 to 1."""
+    if data.test is None or data.train.labels is None or data.test.labels is None:
+        raise DataError(
+            f"an accuracy is the share of labels that are found: expected images with labels, got {data.name} without; "
+            f"`pucl embed` needs none"
+        )
+    rows = trained.embed({"train": data.train, "test": data.test}, progress=progress)
+    train, test = rows["train"], rows["test"]
+    return {name: PROBES[name]().fit(train, data.train.labels).score(test, data.test.labels) for name in probes}

@@ -1,0 +1,239 @@
+"""The encoder of a finished run, ready to use."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from warnings import warn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pucl.data import DataError, ImageData, ImageSet, to_pixels
+from pucl.data import load as load_data
+from pucl.data.resizing import resize_pixels
+from pucl.data.sources.picture import SUFFIXES, need_pillow, read_picture, to_rgb
+from pucl.evaluation import embed
+from pucl.experiments.build import build_framework
+from pucl.experiments.config import RunConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.run import limited
+from pucl.experiments.weights import load_weights, read_weights
+from pucl.training.loop import module_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    Picture = str | Path | Image | NDArray[Any] | Tensor
+    Images = Picture | ImageSet | Sequence[Picture]
+else:
+    Picture = Images = Any  # Pillow is not needed for arrays.
+
+Progress = Callable[[int, int], None]
+
+BATCH = 512  # As when a run is evaluated: the same batches give the same bits.
+
+
+class Trained:
+    """An encoder that was trained by a run, in evaluation mode.
+
+    Args:
+        config: The run that made it.
+        module: The framework: takes uint8 [batch, 3, height, width] of any size, gives [batch, features].
+        image_size: Side in pixels of the images that it was trained with.
+        features: Dimension of what it gives.
+
+    Example::
+
+        trained = pucl.load("runs/simclr-digits-pucl-seed-0")
+        embeddings = trained.encode(["cat.png", "dog.png"])  # float32 [2, features]
+    """
+
+    def __init__(self, config: RunConfig, module: nn.Module, *, image_size: int, features: int) -> None:
+        self.config = config
+        self.module = module.eval()
+        self.image_size = image_size
+        self.features = features
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The bare network, which takes images that are normalised; for CMC a list of two, lightness and colour."""
+        return self.module.get_submodule("encoders" if self.config.framework == "cmc" else "encoder")
+
+    def encode(self, images: Images, *, batch_size: int = BATCH) -> NDArray[np.float32]:
+        """One row of features for each image.
+
+        Args:
+            images: An array or tensor [n, h, w], [n, h, w, c] or [n, c, h, w] with 1 or 3 channels, uint8 or floats in
+                0..1; one image [h, w] or [h, w, 3]; a picture of Pillow's, or the path of one; a sequence of those,
+                each of its own size; an `ImageSet`; a folder of pictures, in the order of their names; a ``.npz`` file,
+                in its own order; or a data set known by name, its parts train, test and pretrain in turn.
+            batch_size: Images at a time. Changes nothing but speed and memory.
+
+        Arrays of another size than the encoder was trained with are stretched to it; of a picture the square in the
+        middle is taken, as when a folder is read.
+
+        Shapes:
+            [n, features], float32.
+        """
+        if batch_size < 1:
+            raise ValueError(
+                f"batch_size is how many images are encoded at a time: expected 1 or more, got {batch_size}"
+            )
+        if isinstance(images, ImageSet):
+            return self._rows(images.pixels, batch_size)
+        if isinstance(images, np.ndarray | Tensor):
+            return self._rows(_pixels_of(images), batch_size)
+        if isinstance(images, str | Path) and not _names_picture(images):
+            data = self.data(images)
+            if data.notes:
+                warn("; ".join(data.notes), stacklevel=2)
+            return in_order(data, self.embed(parts(data), batch_size=batch_size))
+        if not isinstance(images, Sequence) or isinstance(images, str):
+            images = [images]
+        if len(images) == 0:
+            raise DataError("images to encode are at least one, got an empty list")
+        batches = [images[start : start + batch_size] for start in range(0, len(images), batch_size)]
+        squares = (np.stack([_square(one, self.image_size) for one in batch]) for batch in batches)
+        return np.concatenate([self._rows(pixels, batch_size) for pixels in squares])
+
+    def embed(
+        self, sets: Mapping[str, ImageSet], *, batch_size: int = BATCH, progress: Progress = lambda _done, _total: None
+    ) -> dict[str, NDArray[np.float32]]:
+        """The features of several sets of images, which may be memory maps.
+
+        Args:
+            sets: Images by name, such as the `parts` of a data set.
+            batch_size: Images at a time.
+            progress: Is told before each batch, and at the end, how many images are done, and of how many.
+        """
+        done, total = 0, sum(map(len, sets.values()))
+
+        def prepare(batch: Tensor) -> Tensor:
+            nonlocal done
+            progress(done, total)
+            done += len(batch)
+            return batch
+
+        rows = {name: embed(self.module, images.pixels, prepare, batch_size) for name, images in sets.items()}
+        progress(total, total)
+        return rows
+
+    def data(self, source: str | Path | None = None, *, root: Path | None = None) -> ImageData:
+        """The data of the run, or other data read as those were.
+
+        Args:
+            source: A known name, a folder or a ``.npz`` file; None for what the run was trained on.
+            root: Where data are; see `pucl.data.load`.
+        """
+        size, limit = self.config.image_size, None
+        if source is None:
+            source, limit = self.config.data, self.config.limit
+        elif size is None and Path(source).expanduser().is_dir():
+            size = self.image_size  # Pictures of a folder have to be brought to some size.
+        return limited(load_data(source, root=root, image_size=size), limit)
+
+    def _rows(self, pixels: NDArray[np.uint8], batch_size: int) -> NDArray[np.float32]:
+        return embed(self.module, pixels, lambda batch: batch, batch_size)
+
+
+def load(run: str | Path) -> Trained:
+    """The encoder of a finished run.
+
+    Args:
+        run: The run's directory, or its ``encoder.safetensors`` alone.
+
+    Raises:
+        ValueError: If it is no run, or one that has not been finished.
+    """
+    path = Path(run).expanduser()
+    if path.is_file():
+        weights = path
+        state, about = read_weights(weights)
+        config = RunConfig.from_json(about["config"])
+    else:
+        directory = RunDirectory(path)
+        config, weights = directory.config(), directory.weights
+        if not weights.exists():
+            raise ValueError(
+                f"{path} holds a run that is not finished, so there is no {weights.name} yet: "
+                f"the same `pucl train` with --resume goes on with it"
+            )
+        state, about = read_weights(weights)
+    with torch.random.fork_rng(devices=[]):  # Building draws first weights, which is no business of the caller's.
+        # Memory is of no use any more, so it may be as small as it can be.
+        framework = build_framework(replace(config, queue_size=1), samples=2, size=about["image_size"])
+    module = module_of(framework)
+    load_weights(module, state, weights)
+    return Trained(config, module, image_size=about["image_size"], features=about["features"])
+
+
+def parts(data: ImageData) -> dict[str, ImageSet]:
+    """The sets of images that a data set is made of, by name, each once."""
+    sets = {"train": data.train}
+    if data.test is not None:
+        sets["test"] = data.test
+    if data.pretrain is not data.train:
+        sets["pretrain"] = data.pretrain
+    return sets
+
+
+def in_order(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The rows of all parts as one array: in the order of the folder or file that they came from, else part by part.
+
+    Where there are labels, `pucl.data` puts images in another order to split them, and names say where they were.
+    """
+    joined = np.concatenate([rows[name] for name in parts(data)])
+    names = [name for images in parts(data).values() for name in images.names or ()]
+    if len(names) < len(joined):
+        return joined
+    # The rows of a file have numbers for names, pictures in a folder have paths.
+    places = np.array(names).astype(np.int64) if all(map(str.isdecimal, names)) else np.array(names)
+    return joined[places.argsort(kind="stable")]
+
+
+def _names_picture(path: str | Path) -> bool:
+    return Path(path).suffix.lower() in SUFFIXES and not Path(path).expanduser().is_dir()
+
+
+def _pixels_of(images: NDArray[Any] | Tensor) -> NDArray[np.uint8]:
+    """An array of images, or of one, as bytes [n, 3, height, width]."""
+    if isinstance(images, Tensor):
+        images = images.detach().cpu()
+        images = (images.float() if images.is_floating_point() else images).numpy()
+    if images.ndim == 3 and images.shape[0] == 3 and images.shape[2] not in (1, 3):
+        raise DataError(
+            f"an array of shape {list(images.shape)} may be one image in colour or three in grey: "
+            f"say which by images[None] or images[:, None]"
+        )
+    if images.ndim == 2 or (images.ndim == 3 and images.shape[2] in (1, 3)):
+        images = images[None]
+    return to_pixels(images)
+
+
+def _square(picture: Picture, size: int) -> NDArray[np.uint8]:
+    """One picture as bytes [3, size, size]: shorter side to the size, then the square in the middle."""
+    if isinstance(picture, np.ndarray | Tensor):
+        pixels = _pixels_of(picture)
+        if len(pixels) != 1:
+            raise DataError(f"a sequence holds one image each: expected [h, w] or [h, w, 3], got {list(picture.shape)}")
+        square: NDArray[np.uint8] = resize_pixels(pixels, size)[0]
+        return square
+    need_pillow()
+    from PIL import Image, ImageOps  # noqa: PLC0415
+
+    if isinstance(picture, str | Path):
+        path = Path(picture).expanduser()
+        try:
+            return read_picture(path, size)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise DataError(f"{path} cannot be read as a picture: {error}") from error
+    if not isinstance(picture, Image.Image):
+        raise DataError(
+            f"images to encode are arrays, pictures of Pillow's, paths or an ImageSet, got {type(picture).__name__}"
+        )
+    upright = to_rgb(ImageOps.exif_transpose(picture))
+    fitted = ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR)
+    return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))

@@ -1,0 +1,123 @@
+"""The weights of an encoder in a file that outlives pucl: safetensors, with words on what to do with them.
+
+The names are those of the modules: ``encoder.`` and ``head.`` for SimCLR and MoCo; ``encoders.0.`` (lightness),
+``encoders.1.`` (colour) and ``heads.`` for CMC. Below the prefix they are those of torchvision's ResNets, so that plain
+torch is enough::
+
+    from safetensors import safe_open
+    with safe_open("encoder.safetensors", "pt") as file:
+        about = json.loads(file.metadata()["pucl"])  # encoder, stem, image size, colours, mean, std, config, ...
+        state = {name.removeprefix("encoder."): file.get_tensor(name)
+                 for name in file.keys() if name.startswith("encoder.")}
+    network.load_state_dict(state)  # Of the same layers, without a classifier.
+
+An encoder of the user's own has ``encoder.module.`` before its names.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+import pucl
+from pucl.data import DataError, ExtraMissingError
+from pucl.evaluation import embed
+from pucl.experiments.config import RunConfig
+from pucl.files import write_whole
+from pucl.frameworks.cmc import CMC
+from pucl.frameworks.framework import Framework
+from pucl.frameworks.moco import MoCo
+from pucl.frameworks.simclr import SimCLR
+from pucl.training.loop import module_of
+from pucl.views.operators import LAB_MEAN, LAB_STD
+
+PARTS = ("encoder", "head", "encoders", "heads")
+"""What a framework calls that which encodes. Queues, banks and slow copies have other names, and end with training."""
+
+ABOUT = "pucl"  # One key for everything: safetensors writes several in an order that changes from call to call.
+
+
+def need_safetensors() -> None:
+    """Say what is missing before work is begun."""
+    try:
+        import safetensors.torch  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise ExtraMissingError("keeping an encoder", "safetensors") from error
+
+
+def encoder_state(module: nn.Module) -> dict[str, Tensor]:
+    """Those entries of a framework's state that encode: its encoders and heads, without memory and slow copies."""
+    return {name: value for name, value in module.state_dict().items() if name.partition(".")[0] in PARTS}
+
+
+def save_weights(path: Path, framework: Framework, config: RunConfig) -> None:
+    """Write encoder and head, whole or not at all; the same weights give the same bytes.
+
+    Args:
+        path: Where to.
+        framework: Whose weights. It may be on any device.
+        config: The run that made them.
+    """
+    need_safetensors()
+    from safetensors.torch import save  # noqa: PLC0415
+
+    # Copies, since safetensors takes neither two names for one memory nor the layout that convolutions like best.
+    state = {
+        name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(module_of(framework)).items()
+    }
+    write_whole(path, save(state, {ABOUT: json.dumps(_about(framework, config))}))
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights of a file, and what it says about them."""
+    need_safetensors()
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no dictionary.
+    except SafetensorError as error:
+        raise DataError(f"{path} should hold weights as safetensors, but cannot be read: {error}") from error
+    if ABOUT not in metadata:
+        raise DataError(f"{path} holds weights that pucl did not write: expected a note {ABOUT!r} about them")
+    about: dict[str, Any] = json.loads(metadata[ABOUT])
+    return state, about
+
+
+def load_weights(module: nn.Module, state: dict[str, Tensor], path: Path) -> None:
+    """Put weights into a framework that was built as the one they came from; the path is for the error."""
+    expected = encoder_state(module)
+    wrong = [name for name, value in expected.items() if name not in state or state[name].shape != value.shape]
+    if wrong := wrong + [name for name in state if name not in expected]:
+        raise DataError(
+            f"{path} holds the weights of another network than its configuration names: {len(wrong)} of "
+            f"{len(expected)} differ in name or shape, the first is {wrong[0]}"
+        )
+    module.load_state_dict(state, strict=False)
+
+
+def _about(framework: Framework, config: RunConfig) -> dict[str, Any]:
+    """What someone needs to know who has nothing but the file."""
+    if not isinstance(framework, SimCLR | MoCo | CMC):
+        raise TypeError(f"weights are kept of SimCLR, MoCo and CMC, got {type(framework).__name__}")
+    size = framework.views.size
+    black = np.zeros((1, 3, size, size), dtype=np.uint8)
+    if isinstance(framework, CMC):
+        colours, mean, std = "CIELAB: L to encoders.0, a and b to encoders.1", LAB_MEAN, LAB_STD
+    else:
+        colours, mean, std = "RGB in 0..1", framework.views.mean, framework.views.std
+    return {
+        "version": pucl.__version__,
+        "framework": config.framework,
+        "encoder": config.encoder,
+        "stem": config.stem,
+        "image_size": size,
+        "features": embed(framework, black, lambda pixels: pixels).shape[1],
+        "colours": colours,
+        "mean": list(mean),
+        "std": list(std),
+        "config": config.as_json(),
+    }

@@ -1,0 +1,49 @@
+"""A look at the last steps: what goes wrong quietly is said aloud, early and once."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+WINDOW = 50  # Steps that are averaged before anything is said; a first few are often odd.
+FLOORED = 0.5  # Share of anchors at the floor from which the correction does more harm than good.
+COLLAPSED = 0.99  # Mean similarity of unrelated samples from which all embeddings are one.
+
+
+class Watch:
+    """Speaks up when most anchors stand at the floor, or when all embeddings become one.
+
+    Args:
+        speak: Is told, in words, what is wrong and what to try.
+    """
+
+    def __init__(self, speak: Callable[[str], None]) -> None:
+        self._speak = speak
+        self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
+        self._said: set[str] = set()
+
+    def see(self, metrics: Mapping[str, float]) -> None:
+        """Take in one step: floored, tau_plus and unlabelled_similarity."""
+        self._steps.append(metrics)
+        if len(self._steps) < WINDOW:
+            return
+        floored, similarity = self._mean("floored"), self._mean("unlabelled_similarity")
+        if floored > FLOORED:
+            self._once(
+                "floored",
+                f"{floored:.0%} of the anchors stand at the floor, where unlabelled samples teach them nothing: the "
+                f"share of hidden positives, tau' = {metrics['tau_plus']:.3f}, is too large for this temperature. "
+                f"Try a smaller alpha (or tau_plus), a higher temperature, or --floor 0.1",
+            )
+        if similarity > COLLAPSED:
+            self._once(
+                "collapsed",
+                f"unrelated samples have a mean similarity of {similarity:.4f}: the embeddings collapse into one. "
+                f"Try a lower learning rate, a lower temperature, or a larger batch",
+            )
+
+    def _mean(self, name: str) -> float:
+        return sum(metrics[name] for metrics in self._steps) / len(self._steps)
+
+    def _once(self, kind: str, words: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self._speak(words)

@@ -1,0 +1,115 @@
+"""Several processes train as one does. Started as a program, this file is one of them."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pucl import doctor, processes
+from pucl.encoders.resnet import ResNet
+from pucl.experiments.build import build_framework, build_plan
+from pucl.experiments.config import RunConfig
+from pucl.experiments.recipes import recipe
+from pucl.training.loop import Tally, Training, module_of
+from pucl.training.optimisers import make_optimiser
+
+STEPS = 20
+SIDE, IMAGES, BATCH = 8, 48, 16
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "simclr": ("simclr", {}),
+    "simclr, three views, oracle": ("simclr", {"view_count": 3, "correction": "oracle"}),
+    "moco": ("moco", {}),
+    "moco, whole batches, both ways": ("moco", {"splits": 1, "symmetric": True}),
+    "cmc": ("cmc", {}),
+}
+
+
+def config_of(kind: str) -> RunConfig:
+    framework, changes = KINDS[kind]
+    config = recipe(framework, "none", batch_size=BATCH, epochs=STEPS, queue_size=24, draws=30, dim=16)
+    return replace(config, **changes)
+
+
+def make_training(config: RunConfig, kind: torch.dtype) -> Training:
+    numbers = np.random.default_rng(0)
+    pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
+    labels = numbers.integers(0, 4, IMAGES)
+    framework = build_framework(config, samples=IMAGES, size=SIDE)
+    module = module_of(framework).to(kind)
+    for part in module.modules():
+        if isinstance(part, ResNet):
+            part.register_forward_pre_hook(lambda _, images: (images[0].to(kind),))
+    optimiser = make_optimiser(config.optimiser, module.parameters(), lr=config.learning_rate)
+    return Training(
+        framework,
+        optimiser,
+        pixels,
+        config.make_correction(),
+        build_plan(config, steps_per_epoch=IMAGES // BATCH),
+        labels=labels if config.correction == "oracle" else None,
+    )
+
+
+def train(name: str) -> dict[str, Any]:
+    """Losses of the first steps, the gradient of the first one that has a loss, and the state in the end."""
+    precise, ordinary = (make_training(config_of(name), kind) for kind in (torch.float64, torch.float32))
+    while not precise.tally.steps:  # A queue is empty at first.
+        precise.advance()
+    losses: list[float] = []
+    while len(losses) < STEPS:
+        ordinary.tally = Tally()
+        ordinary.advance()
+        losses += [ordinary.tally.sums["loss"]] if ordinary.tally.steps else []
+    gradients = [p.grad.flatten() for p in precise.module.parameters() if p.grad is not None]
+    state = {name: value.double().flatten().tolist() for name, value in ordinary.module.state_dict().items()}
+    return {
+        "loss": precise.tally.sums["loss"],
+        "gradient": torch.cat(gradients).tolist(),
+        "losses": losses,
+        "state": state,
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Join a world, train each kind in it, and print what came of it as JSON."""
+    number, count, meeting, seconds = arguments
+    patience = timedelta(seconds=float(seconds))
+    with processes.gloo_world(Path(meeting), number=int(number), count=int(count), timeout=patience):
+        json.dump({kind: train(kind) for kind in KINDS}, sys.stdout)
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[dict[str, Any]]:
+    return [json.loads(text) for text in doctor.run_together([__file__], 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes_train_as_one(reports: list[dict[str, Any]], kind: str) -> None:
+    """Loss and gradient in double precision, where a difference is a fault; the losses of 20 steps in float32."""
+    one = train(kind)
+    for report in reports:
+        two = report[kind]
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-12)
+        gradient, expected = np.array(two["gradient"]), np.array(one["gradient"])
+        assert np.linalg.norm(expected) > 1e-3
+        assert np.linalg.norm(gradient - expected) <= 1e-10 * np.linalg.norm(expected)
+        assert two["losses"] == pytest.approx(one["losses"], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_processes_hold_the_same_state(reports: list[dict[str, Any]], kind: str) -> None:
+    """Weights, statistics, queue and bank, bit by bit: whichever of them writes the checkpoint."""
+    assert reports[0][kind]["state"] == reports[1][kind]["state"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
