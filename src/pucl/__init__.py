@@ -1,5 +1,8 @@
 """Contrastive losses that know their negatives are only unlabelled."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from pucl import adapters, corrections, functional
 from pucl.corrections import Anneal
 from pucl.losses import (
@@ -12,6 +15,9 @@ from pucl.losses import (
     PUCLLoss,
     RingLoss,
 )
+
+if TYPE_CHECKING:
+    from pucl.experiments.trained import Trained
 
 __version__ = "0.1.0"
 
@@ -28,4 +34,20 @@ __all__ = [
     "adapters",
     "corrections",
     "functional",
+    "load",
 ]
+
+
+def load(run: str | Path) -> "Trained":
+    """The encoder of a finished run, ready to encode; see `pucl.experiments.trained.Trained`.
+
+    Args:
+        run: The run's directory, or its ``encoder.safetensors`` alone.
+
+    Example::
+
+        embeddings = pucl.load("runs/simclr-digits-pucl-seed-0").encode(images)  # float32 [n, features]
+    """
+    from pucl.experiments.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
+
+    return load_trained(run)

@@ -11,6 +11,8 @@ import pucl
 COMMANDS = {
     "train": "train one encoder on your images, with corrected negatives, and evaluate it",
     "compare": "train with several corrections and seeds, and show what each was worth",
+    "eval": "embed data anew with the encoder of a finished run, and measure what classifiers make of it",
+    "embed": "write the embeddings of your images to a file",
     "data": "list and get data sets",
     "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
     "bench": "measure time and memory, against the plain form and the peers",

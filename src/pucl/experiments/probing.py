@@ -17,6 +17,9 @@ PROBES: dict[str, Callable[[], Probe]] = {LINEAR: FullBatchLinearProbe, REFERENC
 """By name: the linear probe and the neighbours of every run, and the linear probe by the references' recipe."""
 
 
+ENOUGH_IMAGES = 10_000  # From here on the references' recipe has steps enough to come to its end.
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
     """A run and what probes made of it.
@@ -27,6 +30,7 @@ class Evaluated:
         data: What it was evaluated on.
         accuracies: By probe, 0 to 1.
         recorded: The same as the run itself has it; empty on other data than its own.
+        images: How many images the probes were fitted on.
     """
 
     run: str
@@ -34,6 +38,7 @@ class Evaluated:
     data: str
     accuracies: dict[str, float]
     recorded: dict[str, float]
+    images: int
 
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
@@ -42,6 +47,7 @@ class Evaluated:
             "data": self.data,
             "accuracies": self.accuracies,
             "recorded": self.recorded,
+            "images": self.images,
             "config": self.config.as_json(),
         }
 
@@ -74,6 +80,7 @@ def evaluate_run(
         data=source or trained.config.data,
         accuracies=accuracies(trained, data, probes, progress),
         recorded={name: result[name] for name in probes if result and name in result},
+        images=len(data.train),
     )
 
 

@@ -1,0 +1,72 @@
+"""Write the embeddings of images to a file, as the encoder of a finished run makes them.
+
+DATA is a known name (digits, cifar10, ...; see `pucl data list`) or a path: a folder of pictures, or a .npz file.
+
+  -o FILE.npz   for each part of the data (train, test, and pretrain where that is another): PART [images, features],
+                and where they are known PART_labels and PART_names (files, or rows of the .npz file); and classes
+  -o FILE.npy   one array [images, features]: a folder in the order of its file names, a .npz file in its own order,
+                a known data set part after part
+"""
+
+import argparse
+import io
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pucl.data import ImageData
+from pucl.experiments.trained import in_order, load, parts
+from pucl.files import write_whole
+from pucl.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl embed``."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a finished run")
+    parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to: .npz or .npy")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Embed, write, and say what is where."""
+    out: Path = arguments.out
+    if out.suffix not in (".npz", ".npy"):
+        raise ValueError(f"--out is a file of arrays: expected a name that ends in .npz or .npy, got {out}")
+    if out.is_dir() or (out.exists() and not arguments.force):
+        raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
+    trained = load(arguments.run)
+    data = trained.data(arguments.data, root=arguments.root)
+    out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
+    for note in data.notes:
+        print(f"note: {note}", file=sys.stderr)
+    progress = Progress("pucl embed", "images")
+    try:
+        rows = trained.embed(parts(data), progress=progress)
+    finally:
+        progress.close()
+    content = io.BytesIO()
+    if out.suffix == ".npy":
+        np.save(content, in_order(data, rows))
+    else:
+        np.savez(content, allow_pickle=False, **with_labels(data, rows))
+    write_whole(out, content.getvalue())
+    counts = ", ".join(f"{name} {len(vectors):,}" for name, vectors in rows.items())
+    print(f"images: {counts}; features of each: {trained.features}\nwritten: {out}")
+    return 0
+
+
+def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
+    """The embeddings of each part with what is known of its images."""
+    arrays: dict[str, NDArray[Any]] = dict(rows)
+    for name, images in parts(data).items():
+        if images.labels is not None:
+            arrays |= {f"{name}_labels": images.labels, "classes": np.array(images.classes)}
+        if images.names is not None:
+            arrays[f"{name}_names"] = np.array(images.names)
+    return arrays

@@ -1,0 +1,86 @@
+"""Embed data anew with the encoders of finished runs, and measure what classifiers make of the embeddings.
+
+On a run's own data, linear and knn give what the run has in its result.json. The probes are
+
+  linear            logistic regression to its optimum, as strong as cross-validation in the training set says
+  linear-reference  the same by the recipe of the reference programs (Adam, 100 epochs), meant for 10,000 images or more
+  knn               the weighted vote of the 200 nearest training images
+
+With both linear ones, the table has their difference too.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import pucl
+from pucl.experiments.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
+from pucl.files import write_json
+from pucl.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl eval``."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
+    parser.add_argument(
+        "--probe",
+        default=f"{LINEAR},{KNN}",
+        metavar="NAME,...",
+        help=f"which classifiers, of {', '.join(PROBES)} (default: %(default)s)",
+    )
+    parser.add_argument("--data", metavar="DATA", help="a known name, folder or .npz file (default: each run's own)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the accuracies to this file as well")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate each run and print the table."""
+    probes = list(dict.fromkeys(name for name in arguments.probe.split(",") if name))
+    if not probes:
+        raise ValueError(f"--probe names classifiers: expected one or more of {', '.join(PROBES)}, got none")
+    if arguments.json is not None and not arguments.json.parent.is_dir():
+        raise ValueError(f"--json is a file to write: expected one in a folder that is there, got {arguments.json}")
+    done = []
+    for place in arguments.runs:
+        progress = Progress(f"pucl eval: {place}", "images")
+        try:
+            done.append(evaluate_run(place, probes, source=arguments.data, root=arguments.root, progress=progress))
+        finally:
+            progress.close()
+    print(as_text(done, probes))
+    if REFERENCE in probes and (fewest := min(each.images for each in done)) < ENOUGH_IMAGES:
+        print(
+            f"\n{REFERENCE} is meant for {ENOUGH_IMAGES:,} images or more: on {fewest:,} its 100 epochs are so few "
+            f"steps that it stops short of what a linear classifier can do"
+        )
+    for each in done:
+        for name, recorded in each.recorded.items():
+            if recorded != each.accuracies[name]:
+                print(
+                    f"{each.run}: its result.json has {name} {recorded:.2%}, from another machine or version, "
+                    f"or with other data",
+                    file=sys.stderr,
+                )
+    if arguments.json is not None:
+        about = {"pucl": pucl.__version__, "torch": str(torch.__version__)}
+        write_json(arguments.json, about | {"runs": [each.as_json() for each in done]})
+        print(f"\nwritten: {arguments.json}")
+    return 0
+
+
+def as_text(done: Sequence[Evaluated], probes: Sequence[str]) -> str:
+    """The table for a terminal: accuracies in percent."""
+    both = {LINEAR, REFERENCE} <= set(probes)
+    header = ["run", "data", *(f"{name}, %" for name in probes), *(["reference - linear"] if both else [])]
+    rows = [header]
+    for each in done:
+        cells = [each.run, each.data, *(f"{100 * each.accuracies[name]:.2f}" for name in probes)]
+        if both:
+            cells.append(f"{100 * (each.accuracies[REFERENCE] - each.accuracies[LINEAR]):+.2f}")
+        rows.append(cells)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

@@ -1,0 +1,47 @@
+"""The monitor: honest, and blind to the order in which data come."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pucl.evaluation import Monitor
+
+
+def brightness(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """A feature that tells bright pictures from dark ones by its direction."""
+    mean = pixels.astype(np.float32).mean(axis=(1, 2, 3))
+    return np.stack([mean, 255 - mean], axis=1)
+
+
+def images(labels: NDArray[np.int64]) -> NDArray[np.uint8]:
+    noise = np.random.default_rng(0).integers(0, 50, (len(labels), 3, 4, 4))
+    return (noise + 200 * labels[:, None, None, None]).astype(np.uint8)
+
+
+@pytest.mark.parametrize("order", ["sorted", "in turns"])
+def test_good_features_are_seen(order: str) -> None:
+    labels = np.arange(400) % 2 if order == "in turns" else np.repeat([0, 1], 200)
+    assert Monitor(images(labels), labels, brightness).accuracy() == 1.0
+
+
+def test_useless_features_are_seen() -> None:
+    labels = np.random.default_rng(1).integers(0, 2, 2000)
+    assert Monitor(images(np.zeros(2000, dtype=np.int64)), labels, brightness).accuracy() < 0.6
+
+
+def test_more_images_than_it_looks_at() -> None:
+    labels = np.arange(6000) % 2
+    seen: list[int] = []
+
+    def count(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        seen.append(len(pixels))
+        return brightness(pixels)
+
+    assert Monitor(images(labels), labels, count).accuracy() == 1.0
+    assert seen == [5000]
+
+
+def test_needs_labels_and_some_images() -> None:
+    assert not Monitor.possible(None)
+    assert not Monitor.possible(np.zeros(5))
+    assert Monitor.possible(np.zeros(50))

@@ -1,0 +1,251 @@
+"""The SVM evaluation: the references' numbers, scikit-learn's on every fold, and what it must not look at."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from conftest import golden_arrays, golden_cases
+from pucl.data import ExtraMissingError
+from pucl.evaluation import (
+    FullBatchLinearProbe,
+    KNNProbe,
+    Probe,
+    SVMResult,
+    cross_validated,
+    cross_validated_svm,
+    svm,
+)
+from pucl.evaluation.folds import stratified_splits
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")
+
+Data = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+FEW = (0.01, 1.0, 100.0)
+
+
+def pooled(count: int, classes: int, *, dim: int = 12, seed: int = 0, spread: float = 1.0) -> Data:
+    """Classes that overlap; each sample has a size of its own, as sums over the nodes of graphs have."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(count) % classes)
+    means = rng.standard_normal((classes, dim))
+    sizes = rng.lognormal(2.0, spread, (count, 1))
+    return sizes * np.maximum(means[labels] + rng.standard_normal((count, dim)), 0), labels
+
+
+def doubled(data: Data) -> Data:
+    """Every second sample is one more copy of the one before it, half of them with another label."""
+    features, labels = data[0].copy(), data[1].copy()
+    features[1::2] = features[::2]
+    labels[1::4] = labels[::4]
+    return features, labels
+
+
+SETS = {
+    "two classes": pooled(90, 2),
+    "six classes": pooled(120, 6, seed=1),
+    "large values": (1e4 * pooled(80, 3, seed=2, spread=2.0)[0], pooled(80, 3, seed=2)[1]),
+    "one feature": pooled(60, 2, dim=1, seed=3),
+    "twins": doubled(pooled(80, 2, seed=4)),
+    "nothing to see": (np.ones((40, 3)), np.arange(40) % 2),
+    "a few of one class": (pooled(60, 2, seed=5)[0], np.repeat([0, 5], [47, 13])),
+}
+
+
+def by_sklearn(data: Data, *, scale: bool, folds: int, seed: int) -> SVMResult:
+    from sklearn.model_selection import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        GridSearchCV,
+        StratifiedKFold,
+    )
+    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]  # noqa: PLC0415
+    from sklearn.svm import SVC  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    x, y = data
+    machine = make_pipeline(StandardScaler(), SVC()) if scale else make_pipeline(SVC())
+    accuracies, costs, validation = [], [], []
+    for train, held in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
+        search = GridSearchCV(machine, {"svc__C": list(FEW)}, cv=5).fit(x[train], y[train])
+        accuracies.append(search.score(x[held], y[held]))
+        costs.append(search.best_params_["svc__C"])
+        validation.append(tuple(search.cv_results_["mean_test_score"]))
+    return SVMResult(accuracies=tuple(accuracies), costs=tuple(costs), validation=tuple(validation))
+
+
+@pytest.mark.parametrize("case", golden_cases("svm"))
+def test_the_references_numbers(case: dict[str, Any]) -> None:
+    arrays, hyper = golden_arrays(case), case["hyper"]
+    splits = stratified_splits(arrays["y"].numpy(), hyper["n_splits"], hyper["random_state"])
+    for number, split in enumerate(splits):
+        assert (arrays["test_fold"][split.held] == number).all()
+    costs = hyper["C"] if isinstance(hyper["C"], list) else [hyper["C"]]
+    settings = {"folds": hyper["n_splits"], "seed": hyper["random_state"], "costs": costs}
+    result = cross_validated_svm(arrays["x"], arrays["y"], **settings, inner_folds=hyper["inner_cv"] or 5)
+    tolerance = case["tolerance"]
+    np.testing.assert_allclose(result.accuracies, arrays["fold_accuracy"].numpy(), **tolerance)
+    np.testing.assert_allclose(result.mean, arrays["accuracy"].item(), **tolerance)
+
+
+@pytest.mark.parametrize("scale", [False, True], ids=["as they are", "scaled"])
+@pytest.mark.parametrize("name", SETS)
+def test_every_fold_is_that_of_scikit_learn(name: str, scale: bool) -> None:
+    result = cross_validated_svm(*SETS[name], costs=FEW, folds=3, seed=7, scale=scale)
+    assert result == by_sklearn(SETS[name], scale=scale, folds=3, seed=7)
+
+
+def test_sets_differ_enough_to_tell() -> None:
+    """The comparison above is worth something: folds differ in accuracy, C matters, and different ones are chosen."""
+    results = [cross_validated_svm(*SETS[name], costs=FEW, folds=3, seed=7) for name in list(SETS)[:5]]
+    assert all(0.2 < result.mean < 1 for result in results)
+    assert len({cost for result in results for cost in result.costs}) > 1
+    assert all(len(set(result.validation[0])) > 1 for result in results)
+
+
+def test_distances_are_those_of_libsvm() -> None:
+    """The same support vectors with the same weights as by libsvm's own kernel, and the same decisions."""
+    from sklearn.svm import SVC  # noqa: PLC0415
+
+    x, y = SETS["large values"]
+    train, held = x[:60], x[60:]
+    gamma = svm._gamma(train)
+    ours = SVC(C=1000.0, kernel="precomputed").fit(np.exp(-gamma * svm._solver_distances(train)), y[:60])
+    theirs = SVC(C=1000.0).fit(train, y[:60])
+    assert ours.support_.tolist() == theirs.support_.tolist()
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6)
+    kernels = np.exp(-gamma * svm._decision_distances(held, train))
+    np.testing.assert_allclose(ours.decision_function(kernels), theirs.decision_function(held), rtol=1e-6)
+
+
+def test_the_number_of_jobs_changes_nothing() -> None:
+    data = SETS["six classes"]
+    for scale in (False, True):
+        alone = cross_validated_svm(*data, costs=FEW, folds=4, scale=scale, jobs=1)
+        assert cross_validated_svm(*data, costs=FEW, folds=4, scale=scale, jobs=1) == alone
+        assert cross_validated_svm(*data, costs=FEW, folds=4, scale=scale, jobs=3) == alone
+    assert cross_validated_svm(*data, costs=FEW, folds=4, seed=1) != cross_validated_svm(*data, costs=FEW, folds=4)
+
+
+def test_arrays_and_tensors_of_either_precision_are_the_same() -> None:
+    features, labels = SETS["two classes"]
+    single = features.astype(np.float32)
+    first = cross_validated_svm(single, labels, costs=FEW, folds=3)
+    assert cross_validated_svm(torch.tensor(single), torch.tensor(labels), costs=FEW, folds=3) == first
+    assert cross_validated_svm(single.astype(np.float64), labels.astype(np.uint8), costs=FEW, folds=3) == first
+
+
+@pytest.mark.parametrize("scale", [False, True], ids=["as they are", "scaled"])
+def test_what_is_held_back_decides_nothing(scale: bool) -> None:
+    """Whatever the features of a fold become, the C for it and the accuracies inside the others stay."""
+    features, labels = SETS["six classes"]
+    before = cross_validated_svm(features, labels, costs=FEW, folds=4, scale=scale)
+    held = stratified_splits(labels, 4, 0)[2].held
+    changed = features.copy()
+    changed[held] = 100 * changed[held] + 5
+    after = cross_validated_svm(changed, labels, costs=FEW, folds=4, scale=scale)
+    assert after.validation[2] == before.validation[2]
+    assert after.costs[2] == before.costs[2]
+    assert after.accuracies[2] != before.accuracies[2]
+    # The others learn from that fold, so the change was there to be seen.
+    assert after.validation[0] != before.validation[0]
+
+
+def test_labels_that_are_held_back_decide_nothing() -> None:
+    """Neighbours that are held back together change classes. Folds stay, and so does what was chosen for theirs."""
+    features, labels = SETS["two classes"]
+    before = cross_validated_svm(features, labels, costs=FEW, folds=3)
+    splits = stratified_splits(labels, 3, 0)
+    swapped = labels.copy()
+    for place in splits[1].held:
+        if place + 1 in splits[1].held and swapped[place] != swapped[place + 1] and swapped[place] == labels[place]:
+            swapped[[place, place + 1]] = swapped[[place + 1, place]]
+    assert all(np.array_equal(*pair) for pair in zip(splits[1], stratified_splits(swapped, 3, 0)[1], strict=True))
+    after = cross_validated_svm(features, swapped, costs=FEW, folds=3)
+    assert after.validation[1] == before.validation[1]
+    assert after.costs[1] == before.costs[1]
+    assert after.accuracies[1] != before.accuracies[1]
+    assert after.validation[0] != before.validation[0]
+
+
+def test_progress_is_told_of_every_training_set() -> None:
+    told: list[tuple[int, int]] = []
+    settings: dict[str, Any] = {"folds": 3, "jobs": 2, "progress": lambda done, total: told.append((done, total))}
+    cross_validated_svm(*SETS["two classes"], costs=FEW, inner_folds=4, **settings)
+    assert told == [(done, 15) for done in range(1, 16)]
+    told.clear()
+    result = cross_validated_svm(*SETS["two classes"], costs=[1.0], **settings)
+    assert told == [(done, 3) for done in range(1, 4)]
+    assert result.costs == (1.0, 1.0, 1.0)
+    assert result.validation == ()
+
+
+# Other probes on the same folds
+
+
+@pytest.mark.parametrize("make", [lambda: FullBatchLinearProbe(strengths=(0.1,)), KNNProbe], ids=["linear", "knn"])
+def test_probes_are_tested_on_the_same_folds(make: Callable[[], Probe]) -> None:
+    features, labels = SETS["two classes"]
+    told: list[tuple[int, int]] = []
+    settings: dict[str, Any] = {"folds": 4, "progress": lambda done, total: told.append((done, total))}
+    found = cross_validated(make, features, labels, seed=3, **settings)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert list(found) == [
+        make().fit(features[train], labels[train]).score(features[held], labels[held])
+        for train, held in stratified_splits(labels, 4, 3)
+    ]
+    assert cross_validated(make, torch.tensor(features), torch.tensor(labels), seed=3, **settings) == found
+    assert cross_validated(make, features, labels, seed=4, **settings) != found
+
+
+# What is refused, and what is only said
+
+
+def test_small_classes_are_treated_as_by_scikit_learn_and_said_once() -> None:
+    features, labels = pooled(60, 2)
+    labels = labels.copy()
+    labels[:4] = 2
+    with pytest.warns(UserWarning, match="smallest class, of 4, is too small for 3 folds of 5 inner folds") as caught:
+        found = cross_validated_svm(features, labels, costs=FEW, folds=3, seed=1)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="The least populated class"):
+        assert found == by_sklearn((features, labels), scale=False, folds=3, seed=1)
+    with pytest.warns(UserWarning, match="smallest class, of 4, is too small for 5 folds and absent") as caught:
+        cross_validated(KNNProbe, features, labels, folds=5)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folds": 1}, "held back in turn: expected at least 2, got 1"),
+        ({"folds": 31}, "as many as the largest class has samples, 30, got 31 folds"),
+        ({"inner_folds": 1}, "held back in turn: expected at least 2, got 1"),
+        ({"inner_folds": 29}, "as many as the largest class has samples, 20, got 29 folds"),
+        ({"costs": ()}, r"costs are the C to choose from: expected one or more, 0 < C < inf, got \(\)"),
+        ({"costs": (1.0, 0.0)}, "0 < C < inf"),
+        ({"costs": (float("nan"),)}, "0 < C < inf"),
+        ({"jobs": 0}, "jobs is how many threads share the work: expected at least 1, got 0"),
+        ({"features": np.full((60, 2), np.nan)}, "NaN or infinity in 60 of 60 samples"),
+        ({"features": np.full((60, 2), np.inf)}, "NaN or infinity in 60 of 60 samples"),
+        ({"features": np.full((60, 2), 1e200)}, r"squared and added up: expected none beyond 1e\+150, got 1e\+200"),
+        ({"features": np.zeros((59, 2))}, "expected 59 as there are features, got 60"),
+        ({"labels": np.zeros(60, dtype=np.int64)}, "expected labels of at least 2, got only class 0"),
+        ({"labels": np.repeat([0, 1], [59, 1])}, "expected two or more in what is left of 60 samples for each of 3"),
+        ({"labels": np.repeat([0, 1], [58, 2])}, "expected two or more in what is left"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(change: dict[str, Any], message: str) -> None:
+    features, labels = pooled(60, 2)
+    with pytest.raises(ValueError, match=message):
+        cross_validated_svm(**{"features": features, "labels": labels, "folds": 3, "costs": FEW, **change})
+
+
+def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
+    with pytest.raises(ExtraMissingError, match="cross-validation needs scikit-learn, which is not installed"):
+        cross_validated_svm(*SETS["two classes"])

@@ -1,0 +1,85 @@
+"""One training in several processes, started by torchrun: the same program, the same result, and no fear of a death."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pucl.experiments.weights import read_weights
+
+OPTIONS = ["--epochs=30", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    images = random.integers(0, 120, (60, 8, 8, 3))
+    images[labels == 0, :4] += 120
+    images[labels == 1, 4:] += 120
+    path = tmp_path_factory.mktemp("data") / "pictures.npz"
+    np.savez(path, images=images.astype(np.uint8), labels=labels)
+    return path
+
+
+def torchrun(framework: str, pictures: Path, out: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
+    command += ["-m", "pucl", "train", framework, str(pictures), *OPTIONS, "--checkpoint-seconds=0.05"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(  # noqa: S603
+        [*command, "--out", str(out)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def workers_of(parent: int) -> list[int]:
+    """The processes that torchrun started, oldest first."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(word) for word in children.read_text().split()]
+
+
+def test_a_dead_process_is_restarted_and_the_run_goes_on(pictures: Path, tmp_path: Path) -> None:
+    if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
+        pytest.skip("children are found through /proc, which this system has not")
+    whole = torchrun("moco", pictures, tmp_path / "whole")
+    killed = torchrun("moco", pictures, tmp_path / "killed")
+    checkpoint = tmp_path / "killed" / "checkpoint.pt"
+    end = time.monotonic() + 240
+    while not checkpoint.exists() and killed.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    victims = workers_of(killed.pid)
+    os.kill(victims[-1], signal.SIGKILL)
+    outputs = [process.communicate(timeout=240) for process in (whole, killed)]
+    assert whole.returncode == 0, outputs[0][1]
+    assert killed.returncode == 0, outputs[1][1]
+    assert "going on from step" in outputs[1][1]
+    assert outputs[1][0].count("everything is in") == 1  # One of the processes speaks.
+    one, other = (read_weights(tmp_path / name / "encoder.safetensors")[0] for name in ("whole", "killed"))
+    assert one.keys() == other.keys()
+    assert all(one[name].equal(other[name]) for name in one)
+    results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "killed")]
+    assert results[0]["linear"] == results[1]["linear"]
+    assert results[0]["processes"] == 2
+
+
+def test_an_error_is_told_by_all_and_ends_all(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.tex").write_text("mine")
+    process = torchrun("simclr", pictures, tmp_path / "theirs")
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode != 0
+    assert "holds something else than a run of pucl" in errors
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
+
+
+pytestmark = pytest.mark.slow

@@ -1,0 +1,349 @@
+"""What a finished run gives its user: weights that plain torch reads, and an encoder for images in every form."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+import pucl
+from pucl.data import DataError, ImageSet
+from pucl.encoders import make_encoder
+from pucl.evaluation import embed
+from pucl.experiments.build import build_framework
+from pucl.experiments.config import RunConfig
+from pucl.experiments.recipes import recipe
+from pucl.experiments.run import run
+from pucl.experiments.trained import Trained, load, parts
+from pucl.experiments.weights import encoder_state, need_safetensors, save_weights
+from pucl.training.loop import module_of
+from pucl.views.recipes import Plain
+
+FRAMEWORKS = ("simclr", "moco", "cmc")
+SIDE, COUNT = 8, 40
+
+
+def pictures() -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Two kinds of tiny pictures, bright at the top or at the bottom."""
+    labels = np.arange(COUNT) % 2
+    images = np.random.default_rng(0).integers(0, 120, (COUNT, SIDE, SIDE, 3))
+    images[labels == 0, : SIDE // 2] += 120
+    images[labels == 1, SIDE // 2 :] += 120
+    return images.astype(np.uint8), labels
+
+
+@pytest.fixture(scope="module")
+def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    images, labels = pictures()
+    path = tmp_path_factory.mktemp("data") / "pictures.npz"
+    np.savez(path, images=images, labels=labels)
+    return path
+
+
+def config_of(npz: Path, framework: str = "simclr", **changes: object) -> RunConfig:
+    settings: dict[str, object] = {"epochs": 1, "batch_size": 8, "dim": 8, "queue_size": 16, "draws": 16}
+    return recipe(framework, str(npz), **(settings | changes))
+
+
+@pytest.fixture(scope="module")
+def runs(npz: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A finished run of each framework."""
+    place = tmp_path_factory.mktemp("runs")
+    for framework in FRAMEWORKS:
+        run(config_of(npz, framework), place / framework)
+    return {framework: place / framework for framework in FRAMEWORKS}
+
+
+@pytest.fixture(scope="module")
+def trained(runs: dict[str, Path]) -> Trained:
+    return pucl.load(runs["simclr"])
+
+
+every = pytest.mark.parametrize("framework", FRAMEWORKS)
+
+
+@every
+def test_encodes_as_the_run_did(runs: dict[str, Path], framework: str) -> None:
+    loaded = load(runs[framework])
+    data = loaded.data()
+    assert data.test is not None
+    with np.load(runs[framework] / "embeddings.npz") as kept:
+        assert np.array_equal(loaded.encode(data.train), kept["train"])
+        assert np.array_equal(loaded.encode(data.test.pixels), kept["test"])
+        assert loaded.features == kept["train"].shape[1]
+    assert loaded.config.framework == framework
+    assert not any(module.training for module in loaded.module.modules())
+
+
+@every
+def test_the_file_holds_what_encodes_and_nothing_else(runs: dict[str, Path], framework: str) -> None:
+    file = runs[framework] / "encoder.safetensors"
+    with safe_open(file, "pt") as weights:
+        names = {name.partition(".")[0] for name in weights.keys()}  # noqa: SIM118
+        about = json.loads(weights.metadata()["pucl"])
+    assert names == ({"encoders", "heads"} if framework == "cmc" else {"encoder", "head"})
+    assert about["framework"] == framework
+    assert about["encoder"] == "small"
+    assert about["image_size"] == SIDE
+    assert about["features"] == load(file).features
+    assert RunConfig.from_json(about["config"]) == load(runs[framework]).config
+
+
+def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> None:
+    """The way that the module's docstring shows, without anything of a run."""
+    with safe_open(runs["simclr"] / "encoder.safetensors", "pt") as file:
+        about = json.loads(file.metadata()["pucl"])
+        state = {
+            name.removeprefix("encoder."): file.get_tensor(name)
+            for name in file.keys()  # noqa: SIM118
+            if name.startswith("encoder.")
+        }
+    network = make_encoder(about["encoder"], stem=about["stem"]).eval()
+    network.load_state_dict(state)
+    images = torch.from_numpy(pictures()[0].transpose(0, 3, 1, 2).copy())
+    views = Plain(size=about["image_size"], mean=tuple(about["mean"]), std=tuple(about["std"]))
+    with torch.no_grad():
+        expected = network(views(images))
+    np.testing.assert_array_equal(trained.encode(images), expected)
+    assert trained.encoder.state_dict().keys() == state.keys()
+
+
+def test_the_file_alone_is_enough(runs: dict[str, Path], trained: Trained, tmp_path: Path) -> None:
+    alone = tmp_path / "mine.safetensors"
+    alone.write_bytes((runs["simclr"] / "encoder.safetensors").read_bytes())
+    images = pictures()[0]
+    assert np.array_equal(pucl.load(str(alone)).encode(images), trained.encode(images))
+
+
+def test_the_same_weights_give_the_same_bytes(npz: Path, tmp_path: Path) -> None:
+    config = config_of(npz, "moco")
+    for name in ("one", "other"):
+        save_weights(tmp_path / name, build_framework(config, samples=COUNT, size=SIDE), config)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_tied_and_unusual_layouts_are_kept(npz: Path, tmp_path: Path) -> None:
+    config = config_of(npz)
+    framework = build_framework(config, samples=COUNT, size=SIDE)
+    module = module_of(framework)
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    module.register_module("head", nn.ModuleList([nn.Linear(4, 4)] * 2))  # Two names for one memory.
+    save_weights(tmp_path / "weights", framework, config)
+    with safe_open(tmp_path / "weights", "pt") as file:
+        for name, value in encoder_state(module).items():
+            assert torch.equal(file.get_tensor(name), value), name
+            assert file.get_tensor(name).is_contiguous()
+
+
+def close(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Equal up to what the size of a batch changes in the last digits."""
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_arrays_in_every_layout(trained: Trained) -> None:
+    images = pictures()[0][:5]
+    expected = trained.encode(images)
+    assert expected.shape == (5, trained.features)
+    assert expected.dtype == np.float32
+    for same in (
+        images.transpose(0, 3, 1, 2),
+        images / np.float32(255),
+        torch.from_numpy(images),
+        torch.from_numpy(images) / 255,
+        ImageSet(np.ascontiguousarray(images.transpose(0, 3, 1, 2))),
+        list(images),
+    ):
+        close(trained.encode(same), expected)
+    close(trained.encode(images[0]), expected[:1])
+    grey = images[..., 0]
+    close(trained.encode(grey[0]), trained.encode(grey[:1]))
+    close(trained.encode(grey[:1]), trained.encode(np.repeat(grey[:1, ..., None], 3, axis=3)))
+    close(trained.encode(images, batch_size=2), expected)
+
+
+def test_other_sizes_are_brought_to_the_encoders(trained: Trained) -> None:
+    colours = np.random.default_rng(0).integers(0, 256, (4, 1, 1, 3), dtype=np.uint8)
+    large, small = (colours.repeat(side, axis=1).repeat(side, axis=2) for side in (4 * SIDE, SIDE))
+    close(trained.encode(large), trained.encode(small))
+    assert trained.encode(np.zeros((2, 5, 30, 3), np.uint8)).shape == (2, trained.features)
+
+
+def test_pictures_and_paths(trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUCL_DATA", str(tmp_path / "cache"))
+    images = pictures()[0][:6]
+    opened = [Image.fromarray(image) for image in images]
+    folder = tmp_path / "folder"
+    files = []
+    for number, picture in enumerate(opened):
+        # The names are not in the order of the numbers; the classes make two sub-folders.
+        file = folder / ("cats" if number % 2 else "dogs") / f"{9 - number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(file)
+        files.append(file)
+    expected = trained.encode(images)
+    close(trained.encode(opened), expected)
+    close(trained.encode(files), expected)
+    close(trained.encode([str(files[0]), opened[1]]), expected[:2])
+    close(trained.encode(files[0]), expected[:1])
+    close(trained.encode(str(files[0])), expected[:1])
+    close(trained.encode(opened[0]), expected[:1])
+    by_name = np.argsort([str(file) for file in files])
+    close(trained.encode(folder), expected[by_name])
+    large = opened[0].resize((4 * SIDE, 6 * SIDE))
+    assert trained.encode([large, opened[1]]).shape == (2, trained.features)
+
+
+def test_a_damaged_picture_of_a_folder_is_told_of(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUCL_DATA", str(tmp_path / "cache"))
+    for number, image in enumerate(pictures()[0][:3]):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    (tmp_path / "damaged.png").write_bytes(b"not a picture")
+    with pytest.warns(UserWarning, match="damaged.png"):
+        assert len(trained.encode(tmp_path)) == 3
+
+
+def test_a_file_is_encoded_in_its_own_order(trained: Trained, npz: Path) -> None:
+    """Labelled sets are put in another order to be split; the rows that come back are those of the file."""
+    close(trained.encode(npz), trained.encode(pictures()[0]))
+    assert trained.data(npz).train.names != tuple(map(str, range(32)))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], "at least one, got an empty list"),
+        (np.zeros((0, 8, 8, 3), np.uint8), "at least one"),
+        (np.zeros((3, 8, 8), np.uint8), "one image in colour or three in grey"),
+        (np.zeros((2, 8, 8, 5), np.uint8), "channels second or last"),
+        (np.zeros((2, 8, 8, 3), np.int64), "uint8 in 0..255 or floats"),
+        ([np.zeros((2, 8, 8, 3), np.uint8)], "holds one image each"),
+        (3, "arrays, pictures of Pillow's, paths or an ImageSet, got int"),
+        (["nowhere.png"], "nowhere.png cannot be read as a picture"),
+        ("nowhere.png", "nowhere.png cannot be read as a picture"),
+        ("nowhere/", "no folder or file nowhere"),
+        ("digit", "Did you mean 'digits'"),
+    ],
+)
+def test_what_cannot_be_encoded(trained: Trained, images: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        trained.encode(images)
+
+
+def test_batches_have_a_size(trained: Trained) -> None:
+    with pytest.raises(ValueError, match="how many images are encoded at a time: expected 1 or more, got 0"):
+        trained.encode(pictures()[0], batch_size=0)
+
+
+def test_data_are_those_of_the_run(runs: dict[str, Path], npz: Path, tmp_path: Path) -> None:
+    run(config_of(npz, limit=20, image_size=6), tmp_path / "limited")
+    loaded = load(tmp_path / "limited")
+    assert len(loaded.data().train) == 20
+    assert loaded.data().train.size == (6, 6)
+    assert len(loaded.data(npz).train) == 32
+    assert parts(loaded.data()).keys() == {"train", "test"}
+
+
+def test_an_untrained_run_loads(npz: Path, tmp_path: Path) -> None:
+    config = config_of(npz, correction="untrained")
+    run(config, tmp_path / "run")
+    fresh = build_framework(config, samples=COUNT, size=SIDE)
+    pixels = np.ascontiguousarray(pictures()[0].transpose(0, 3, 1, 2))
+    expected = embed(module_of(fresh), pixels, lambda batch: batch)
+    np.testing.assert_array_equal(load(tmp_path / "run").encode(pixels), expected)
+
+
+class OwnEncoder(nn.Module):
+    """An encoder of the user's, by its import path."""
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(in_channels * SIDE * SIDE, 6), nn.ReLU())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.layers(images)
+        return features
+
+
+def test_an_encoder_of_the_users_own(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "own_encoders", sys.modules[OwnEncoder.__module__])
+    run(config_of(npz, encoder="own_encoders:OwnEncoder"), tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert loaded.features == 6
+    with np.load(tmp_path / "run" / "embeddings.npz") as kept:
+        np.testing.assert_array_equal(loaded.encode(loaded.data().train), kept["train"])
+    monkeypatch.delitem(sys.modules, "own_encoders")
+    with pytest.raises(ValueError, match="own_encoders, which cannot be imported"):
+        load(tmp_path / "run")
+
+
+def test_loading_leaves_random_numbers_alone(runs: dict[str, Path]) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    load(runs["moco"])
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_what_is_no_finished_run(runs: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a run of pucl"):
+        pucl.load(tmp_path / "nowhere")
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "config.json").write_text((runs["simclr"] / "config.json").read_text())
+    with pytest.raises(ValueError, match="not finished, so there is no encoder.safetensors yet.*--resume"):
+        pucl.load(unfinished)
+    (unfinished / "encoder.safetensors").write_bytes(b"garbage")
+    with pytest.raises(DataError, match="cannot be read"):
+        pucl.load(unfinished)
+    save_file({"x": torch.zeros(2)}, unfinished / "encoder.safetensors")
+    with pytest.raises(DataError, match="weights that pucl did not write"):
+        pucl.load(unfinished)
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda state: state.pop("head.3.bias"), "head.3.bias"),
+        (lambda state: state.update(more=torch.zeros(1)), "more"),
+        (lambda state: state.update({"head.3.bias": torch.zeros(1)}), "head.3.bias"),
+    ],
+)
+def test_weights_of_another_network(
+    runs: dict[str, Path], tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], wrong: str
+) -> None:
+    with safe_open(runs["simclr"] / "encoder.safetensors", "pt") as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about = file.metadata()
+    change(state)
+    save_file(state, tmp_path / "changed.safetensors", about)
+    with pytest.raises(DataError, match=f"another network than its configuration names: 1 of .* the first is {wrong}"):
+        pucl.load(tmp_path / "changed.safetensors")
+
+
+def test_safetensors_is_asked_for_before_training(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    with pytest.raises(DataError, match=r"pip install 'pucl\[images\]'"):
+        need_safetensors()
+    with pytest.raises(DataError, match="needs safetensors"):
+        run(replace(config_of(npz), seed=3), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_importing_pucl_imports_nothing_of_this() -> None:
+    program = "import sys, pucl; print([n for n in ('sklearn', 'PIL', 'pucl.experiments') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)  # noqa: S603
+    assert done.stdout.strip() == "[]"

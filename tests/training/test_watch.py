@@ -1,0 +1,45 @@
+"""Warnings come early, once, and say what to try."""
+
+import pytest
+
+from pucl.training.watch import WINDOW, Watch
+
+
+def metrics(floored: float = 0.0, similarity: float = 0.1) -> dict[str, float]:
+    return {"floored": floored, "unlabelled_similarity": similarity, "tau_plus": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (metrics(floored=0.6), "60% of the anchors stand at the floor"),
+        (metrics(similarity=0.995), "mean similarity of 0.9950: the embeddings collapse"),
+    ],
+)
+def test_says_once_what_is_wrong(step: dict[str, float], words: str) -> None:
+    said: list[str] = []
+    watch = Watch(said.append)
+    for _ in range(WINDOW - 1):
+        watch.see(step)
+    assert said == []
+    for _ in range(3 * WINDOW):
+        watch.see(step)
+    assert len(said) == 1
+    assert words in said[0]
+    assert "Try" in said[0]
+
+
+def test_a_bad_moment_is_no_trouble() -> None:
+    said: list[str] = []
+    watch = Watch(said.append)
+    for number in range(4 * WINDOW):
+        watch.see(metrics(floored=float(number % 3 == 0), similarity=float(number % 2)))
+    assert said == []
+
+
+def test_trouble_after_a_good_start_is_seen() -> None:
+    said: list[str] = []
+    watch = Watch(said.append)
+    for number in range(4 * WINDOW):
+        watch.see(metrics(floored=float(number >= 2 * WINDOW)))
+    assert len(said) == 1
