@@ -82,8 +82,8 @@ def with_error(estimate: dict[str, float]) -> str:
     return f"{estimate['value']:+.5f} ± {estimate['error']:.5f}"
 
 
-def benchmarks_page(usual: dict[str, Any], large: dict[str, Any]) -> str:
-    """docs/benchmarks.md from records/bench."""
+def benchmarks_page(usual: dict[str, Any], large: dict[str, Any], training: dict[str, Any] | None) -> str:
+    """docs/benchmarks.md from records/bench; how fast training is, once that was measured."""
     machine = usual["machine"]
     lines = [
         "# Time and memory",
@@ -109,7 +109,66 @@ def benchmarks_page(usual: dict[str, Any], large: dict[str, Any]) -> str:
     absent = ", ".join(usual["absent_peers"])
     if absent:
         lines += ["", f"Not installed where this was measured: {absent}."]
+    if training is not None:
+        lines += ["", *training_section(training)]
     return "\n".join(lines) + "\n"
+
+
+def training_section(record: dict[str, Any]) -> list[str]:
+    """What a training step costs beyond its encoder, and what views cost."""
+    machine, settings = record["machine"], record["settings"]
+    lines = [
+        "## A training step",
+        "",
+        f"A whole step (views, encoder, head, PUCL's loss, Adam, and the books that are kept) against the *bare "
+        f"encoder*: forward and backward of the same tensors with the same gradients, and nothing else. For MoCo the "
+        f"key encoder's forward pass counts as encoder too. Images of {settings['size']} x {settings['size']}, "
+        f"float32, torch on {machine['threads']} of {machine['cores']} cores ({machine['cpu']}), torch "
+        f"{record['versions']['torch']}. All take turns, and ratios are the median over rounds, with quartiles. "
+        f"*Plain format* is the bare encoder in torch's default memory format over the same with channels last, "
+        f"which is what encoders use. Peaks are those of a first step, the optimiser's state included.",
+        "",
+        f"Made by `{record['command']}`:",
+        "",
+        *training_table(record),
+    ]
+    if record["views"]:
+        lines += [
+            "",
+            "SimCLR's views, of a whole batch at once and by Pillow image by image (crop, flip, jitter, grey, blur, "
+            "to a tensor, normalised; nothing is decoded), which has one thread:",
+            "",
+            *views_table(record),
+        ]
+    return lines
+
+
+def training_table(record: dict[str, Any]) -> list[str]:
+    """One row per framework and encoder."""
+    header = ["framework", "encoder", "batch", "step, ms", "bare encoder, ms", "step / encoder"]
+    header += ["views, ms", "loss, ms", "optimiser, ms", "plain format / channels last", "images / s", "step, MB"]
+    table = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for row in record["rows"]:
+        by_name, ratios = row["contenders"], row["ratios"]
+        cells = [row["framework"], row["encoder"], f"{row['batch']:,}"]
+        cells += [milliseconds(by_name[name]) for name in ("step", "encoder")]
+        cells += [ratio(ratios["step/encoder"])]
+        cells += [milliseconds(by_name[name]) for name in ("views", "loss", "optimiser")]
+        cells += [ratio(ratios.get("encoder_plain_format/encoder")), f"{row['images_per_second']:,.0f}"]
+        cells += [megabytes(by_name["step"])]
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
+def views_table(record: dict[str, Any]) -> list[str]:
+    """One row per number of threads."""
+    header = ["images", "threads", "ours, ms", "Pillow, ms", "Pillow / ours"]
+    table = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for cost in record["views"]:
+        cells = [f"{cost['batch']:,} of {cost['size']} x {cost['size']}", f"{cost['threads']}"]
+        cells += [milliseconds({"milliseconds": cost[name]}) for name in ("ours", "pillow")]
+        table.append("| " + " | ".join([*cells, ratio(cost["speedup"])]) + " |")
+    return table
 
 
 def benchmark_table(record: dict[str, Any]) -> list[str]:
@@ -149,17 +208,28 @@ def ratio(quartiles: dict[str, float] | None) -> str:
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "theory.md": (theory_page, ("theory/theory.json",)),
-    "benchmarks.md": (benchmarks_page, ("bench/loss.json", "bench/loss-large.json")),
+    "benchmarks.md": (benchmarks_page, ("bench/loss.json", "bench/loss-large.json", "bench/train.json")),
 }
 """Each page, what writes it, and the records it is written from."""
+
+OPTIONAL = ("bench/train.json",)
+"""Records without which their pages are shorter."""
 
 
 def built() -> dict[Path, str]:
     """Every page and its text."""
     return {
-        ROOT / "docs" / name: page(*(json.loads((RECORDS / record).read_text()) for record in records))
-        for name, (page, records) in PAGES.items()
+        ROOT / "docs" / name: page(*(loaded(record) for record in records)) for name, (page, records) in PAGES.items()
     }
+
+
+def loaded(record: str) -> dict[str, Any] | None:
+    """A record; None for an optional one that is not there."""
+    path = RECORDS / record
+    if record in OPTIONAL and not path.exists():
+        return None
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import torch
 from pucl.encoders import MEMORY_FORMAT, ResNet, make_encoder
 
 PARAMETERS = {"resnet18": 11_176_512, "resnet34": 21_284_672, "resnet50": 23_508_032}
-FEATURES = {"resnet18": 512, "resnet34": 512, "resnet50": 2048, "small": 128}
+FEATURES = {"resnet18": 512, "resnet34": 512, "resnet50": 2048, "small": 256}
 
 
 def resnet(name: str, **settings: object) -> ResNet:
@@ -50,7 +50,7 @@ def test_parameters_have_torchvisions_names(name: str, bottleneck: bool, depths:
 
 
 @pytest.mark.parametrize("size", [32, 64, 96])
-@pytest.mark.parametrize("stem", ["small", "ordinary"])
+@pytest.mark.parametrize("stem", ["small", "half", "ordinary"])
 @pytest.mark.parametrize("name", ["small", "resnet18"])
 def test_any_size_gives_one_vector_an_image(name: str, stem: str, size: int) -> None:
     encoder = resnet(name, stem=stem).eval()
@@ -59,7 +59,8 @@ def test_any_size_gives_one_vector_an_image(name: str, stem: str, size: int) -> 
     with torch.no_grad():
         assert encoder(torch.randn(2, 3, size, size)).shape == (2, FEATURES[name])
         assert encoder(torch.randn(1, 3, size + 1, size - 3)).shape == (1, FEATURES[name])
-    assert planes[0] == ((size, size) if stem == "small" else (size // 4, size // 4))
+    side = size // {"small": 1, "half": 2, "ordinary": 4}[stem]
+    assert planes[0] == (side, side)
 
 
 @pytest.mark.parametrize("name", FEATURES)
@@ -72,11 +73,11 @@ def test_features_is_the_dimension_that_comes_out_at_any_width(name: str) -> Non
             assert encoder(torch.randn(2, channels, 16, 16)).shape == (2, encoder.features)
 
 
-def test_small_has_three_blocks() -> None:
+def test_small_has_four_blocks() -> None:
     encoder = resnet("small")
     blocks = [name for name, module in encoder.named_modules() if type(module).__name__ == "BasicBlock"]
-    assert blocks == ["layer1.0", "layer2.0", "layer3.0"]
-    assert [encoder.get_submodule(f"{block}.conv2").weight.shape[0] for block in blocks] == [32, 64, 128]  # type: ignore[index]
+    assert blocks == ["layer1.0", "layer2.0", "layer3.0", "layer4.0"]
+    assert [encoder.get_submodule(f"{block}.conv2").weight.shape[0] for block in blocks] == [32, 64, 128, 256]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
@@ -125,7 +126,9 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 
 def test_wrong_settings_are_refused(without_shape_checks: None) -> None:
-    with pytest.raises(ValueError, match="how an image enters the network: expected one of small, ordinary, got tiny"):
+    with pytest.raises(
+        ValueError, match="how an image enters the network: expected one of small, half, ordinary, got tiny"
+    ):
         make_encoder("small", stem="tiny")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="how many channels an image has: expected at least 1, got 0"):
         make_encoder("small", in_channels=0)

@@ -9,11 +9,17 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from pucl import devices
 from pucl.cli import main
+from pucl.data import load
+from pucl.evaluation import FullBatchLinearProbe
+from pucl.experiments import run as run_module
 from pucl.experiments.compare import as_csv, as_text, compare_corrections
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
@@ -34,8 +40,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def small(pictures: Path, framework: str = "simclr", **changes: object) -> RunConfig:
-    settings: dict[str, object] = {"epochs": 2, "batch_size": 12, "dim": 8, "queue_size": 24, "draws": 16, "flip": 0.0}
+def small(pictures: Path, framework: str = "simclr", **changes: Any) -> RunConfig:
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "dim": 8, "queue_size": 24, "draws": 16, "flip": 0.0}
     return recipe(framework, str(pictures), **(settings | changes))
 
 
@@ -87,8 +93,10 @@ def test_limit_takes_every_class_alike(pictures: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["simclr", "moco", "cmc"])
 def test_killed_and_resumed_is_uninterrupted(pictures: Path, tmp_path: Path, framework: str) -> None:
-    """SIGKILL at a moment that nobody chose: final weights, bit by bit, as without."""
-    command = [sys.executable, "-m", "pucl", "train", framework, str(pictures), "--epochs=40", "--batch-size=12"]
+    """SIGKILL at a moment that nobody chose: final weights, bit by bit, as without. PUCL_KILLS=50 tries harder."""
+    wanted = int(os.environ.get("PUCL_KILLS", "3"))
+    epochs = 40 * max(1, wanted // 3)
+    command = [sys.executable, "-m", "pucl", "train", framework, str(pictures), f"--epochs={epochs}", "--batch-size=12"]
     command += ["--dim=8", "--queue-size=24", "--draws=16", "--resume", "--checkpoint-seconds=0.05"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -98,20 +106,21 @@ def test_killed_and_resumed_is_uninterrupted(pictures: Path, tmp_path: Path, fra
 
     assert start("whole").wait(timeout=300) == 0
     kills = 0
-    for _ in range(20):
+    for _ in range(10 * wanted):
         process = start("killed")
         checkpoint = tmp_path / "killed" / "checkpoint.pt"
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns > before):
             time.sleep(0.01)
-        time.sleep(0.2 * np.random.default_rng(kills).random())
-        if kills >= 3 or process.poll() is not None:
+        time.sleep(0.2 * np.random.default_rng().random())
+        if kills >= wanted or process.poll() is not None:
             break
         process.send_signal(signal.SIGKILL)
         process.wait()
         kills += 1
     assert process.wait(timeout=300) == 0
     assert kills >= 1
+    print(f"{framework}: killed {kills} times")
     one, other = ((tmp_path / name / "encoder.safetensors").read_bytes() for name in ("whole", "killed"))
     assert one == other
     results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "killed")]
@@ -163,3 +172,118 @@ def test_commands(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     ):
         assert main(wrong) == 2
         assert message in capsys.readouterr().err
+
+
+def test_warnings_are_kept(pictures: Path, tmp_path: Path) -> None:
+    """A prior that is far too large for its temperature is told early, and is in the result."""
+    config = small(pictures, epochs=30, temperature=0.1, settings={"alpha": 0.8, "c": 0.0})
+    result = run(config, tmp_path / "run")
+    assert result["floored"] > 0.5
+    assert len(result["warnings"]) == 1
+    assert "stand at the floor" in result["warnings"][0]
+
+
+def test_the_monitor_looks_as_often_as_asked(pictures: Path, tmp_path: Path) -> None:
+    run(small(pictures, epochs=6, monitor=3), tmp_path / "three")
+    monitored = [line["epoch"] for line in RunDirectory(tmp_path / "three").history() if "knn" in line]
+    assert monitored == [2, 4, 6]
+    run(small(pictures, epochs=2, monitor=0), tmp_path / "never")
+    assert not any("knn" in line for line in RunDirectory(tmp_path / "never").history())
+
+
+def test_the_monitor_changes_nothing(pictures: Path, tmp_path: Path) -> None:
+    losses = [run(small(pictures, monitor=times), tmp_path / str(times))["loss"] for times in (0, 2)]
+    assert losses[0] == losses[1]
+
+
+def test_prescribed_folds_are_used(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The accuracy is then the mean over probes, each fitted on its own part."""
+    data = load(str(pictures))
+    folds = tuple(np.flatnonzero(np.arange(len(data.train)) % 3 == number) for number in range(3))
+    monkeypatch.setattr(run_module, "load", lambda *_args, **_kwargs: replace(data, folds=folds))
+    result = run(small(pictures), tmp_path / "run")
+    with np.load(tmp_path / "run" / "embeddings.npz") as kept:
+        train, labels, test, test_labels = (kept[name] for name in ("train", "train_labels", "test", "test_labels"))
+    scores = [FullBatchLinearProbe().fit(train[fold], labels[fold]).score(test, test_labels) for fold in folds]
+    assert result["linear"] == pytest.approx(np.mean(scores))
+
+
+def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """float16 under autocast, with a scaler that is kept in checkpoints; refused where a trial fails."""
+    exact = run(small(pictures), tmp_path / "exact")
+    half = run(small(pictures, precision="float16"), tmp_path / "half")
+    assert half["loss"] == pytest.approx(exact["loss"], rel=0.05)
+    assert half["loss"] != exact["loss"]
+    monkeypatch.setattr(devices, "HALF_PRECISION", "raise SystemExit(4)")
+    with pytest.raises(ValueError, match="precision bfloat16 does not work on cpu here .exit code 4.: take float32"):
+        run(small(pictures, precision="bfloat16"), tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"precision": "float8"}, "'float8' is no precision"), ({"monitor": -1}, "how many times to look")],
+)
+def test_settings_that_cannot_be(pictures: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small(pictures, **changes)
+
+
+@pytest.mark.slow
+def test_compiled(pictures: Path, tmp_path: Path) -> None:
+    """In processes of their own, since the shape checks of the tests are not for a compiler to see."""
+    command = [sys.executable, "-m", "pucl", "train", "moco", str(pictures), "--epochs=2", "--batch-size=12", "--dim=8"]
+    for out, option in (("plain", []), ("compiled", ["--compile"])):
+        subprocess.run([*command, "--queue-size=24", *option, "--out", str(tmp_path / out)], check=True)  # noqa: S603
+    plain, compiled = (json.loads((tmp_path / out / "result.json").read_text()) for out in ("plain", "compiled"))
+    assert compiled["loss"] == pytest.approx(plain["loss"], rel=1e-3)
+    assert main(["eval", str(tmp_path / "compiled")]) == 0  # The file has the modules' names, not the compiler's.
+
+
+@pytest.mark.parametrize(
+    ("device", "message"), [("cuda", "got cuda and no CUDA"), ("moon", "expected auto, cpu, cuda")]
+)
+def test_a_device_that_is_not_there(pictures: Path, tmp_path: Path, device: str, message: str) -> None:
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    with pytest.raises(ValueError, match=message):
+        run(small(pictures), tmp_path / "run", device=device)
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_nothing(pictures: Path, tmp_path: Path) -> None:
+    """Where files cannot grow, the command says so, keeps the last checkpoint whole, and goes on once there is room."""
+    out = tmp_path / "run"
+    command = ["train", "simclr", str(pictures), "--epochs=3", "--batch-size=12", "--dim=8", "--out", str(out)]
+    program = (
+        "import resource, signal, sys\n"
+        "from pucl.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [path.name for path in out.iterdir() if path.name.endswith(".part") or path.name == "result.json"]
+    assert main([*command, "--resume"]) == 0
+
+
+def test_a_directory_that_cannot_be_written(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "run"))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # A superuser may write where others may not.
+    assert main(["train", "simclr", str(pictures), "--batch-size=12", "--out", str(tmp_path / "run")]) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_of_another_kind_is_refused(pictures: Path, tmp_path: Path) -> None:
+    config = small(pictures)
+    run(config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"not one")
+    with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
+        run(config, tmp_path / "run")

@@ -13,7 +13,7 @@ import pytest
 
 from pucl.experiments.weights import read_weights
 
-OPTIONS = ["--epochs=30", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
+OPTIONS = ["--epochs=120", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,7 @@ def test_a_dead_process_is_restarted_and_the_run_goes_on(pictures: Path, tmp_pat
     end = time.monotonic() + 240
     while not checkpoint.exists() and killed.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
-    victims = workers_of(killed.pid)
-    os.kill(victims[-1], signal.SIGKILL)
+    os.kill(workers_of(killed.pid)[-1], signal.SIGKILL)
     outputs = [process.communicate(timeout=240) for process in (whole, killed)]
     assert whole.returncode == 0, outputs[0][1]
     assert killed.returncode == 0, outputs[1][1]

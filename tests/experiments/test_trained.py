@@ -52,7 +52,7 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_of(npz: Path, framework: str = "simclr", **changes: object) -> RunConfig:
-    settings: dict[str, object] = {"epochs": 1, "batch_size": 8, "dim": 8, "queue_size": 16, "draws": 16}
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "dim": 8, "queue_size": 16, "draws": 16}
     return recipe(framework, str(npz), **(settings | changes))
 
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run all rows, print the table, and say where everything is."""
     corrections = [name for name in arguments.corrections.split(",") if name]
-    base = recipe(arguments.framework, arguments.data, **changes(arguments))
+    base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
     display = Display(Line())
     comparison = compare_corrections(

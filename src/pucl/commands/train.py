@@ -23,7 +23,7 @@ from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
 from pucl.experiments.config import RunConfig
 from pucl.experiments.display import Display
-from pucl.experiments.recipes import recipe
+from pucl.experiments.recipes import RECIPES, recipe
 from pucl.experiments.run import run as run_training
 from pucl.progress import Line
 
@@ -56,6 +56,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("framework", metavar="FRAMEWORK", help="simclr, moco or cmc")
     parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument(
+        "--recipe",
+        default="reference",
+        metavar="NAME",
+        help=f"where settings start from: {', '.join(RECIPES)} (default: %(default)s)",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
     group = parser.add_argument_group("settings of the run (default: those of the reference programs)")
@@ -92,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = recipe(
         arguments.framework,
         arguments.data,
+        arguments.recipe,
         correction=arguments.correction,
         settings=correction_settings(arguments, arguments.correction),
         seed=arguments.seed,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pucl.data.images import DataError
-from pucl.progress import Progress
 from pucl.data.source import Download
+from pucl.progress import Progress
 
 CHUNK = 1 << 18
 PATIENCE = 30.0  # Seconds without a byte after which a host counts as silent.

@@ -27,7 +27,7 @@ ARCHITECTURES = {
     "resnet18": Architecture(BasicBlock, (2, 2, 2, 2), 64),
     "resnet34": Architecture(BasicBlock, (3, 4, 6, 3), 64),
     "resnet50": Architecture(Bottleneck, (3, 4, 6, 3), 64),
-    "small": Architecture(BasicBlock, (1, 1, 1), 32),
+    "small": Architecture(BasicBlock, (1, 1, 1, 1), 32),
 }
 
 
@@ -68,9 +68,9 @@ def make_encoder(
     """A new encoder with random weights (from torch's global generator), by its name.
 
     Args:
-        name: resnet18, resnet34, resnet50, small (three blocks of 32, 64 and 128 planes, for CPUs), or
+        name: resnet18, resnet34, resnet50, small (four blocks of 32 to 256 planes, for CPUs), or
             `package.module:callable` for a class or function of the user's that makes an `nn.Module`.
-        stem: `small` for images of up to about 100 pixels, `ordinary` for larger ones.
+        stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; None is the usual number, 64 (32 for `small`). Half of it for each encoder
             of a pair, so that both together have the usual number of features.

@@ -8,16 +8,18 @@ from torch.nn import functional as F
 
 from pucl.shapes import Float, Tensor
 
-Stem = Literal["small", "ordinary"]
-"""How an image enters: `small` keeps its resolution (3 x 3, stride 1), `ordinary` quarters it (7 x 7 / 2, max pool)."""
+Stem = Literal["small", "half", "ordinary"]
+"""How an image enters: `small` keeps its resolution (3 x 3, stride 1), `half` halves it (4 x 4 / 2), so that all that
+follows costs a quarter, `ordinary` quarters it (7 x 7 / 2, max pool)."""
 
-STEMS: tuple[Stem, ...] = ("small", "ordinary")
+STEMS: dict[Stem, tuple[int, int]] = {"small": (3, 1), "half": (4, 2), "ordinary": (7, 2)}
+"""Kernel and stride of the first convolution."""
 
 MEMORY_FORMAT = torch.channels_last
 """How activations lie in memory: the channels of a pixel side by side.
 
-Convolutions on a CPU are faster so than in torch's plain format; by how much is still to be recorded. The parameters
-keep torch's plain layout, which suits every file format.
+Convolutions on a CPU are faster so than in torch's plain format; `pucl bench train` measures by how much, and
+docs/benchmarks.md shows it. The parameters keep torch's plain layout, which suits every file format.
 """
 
 
@@ -103,12 +105,12 @@ class ResNet(nn.Module):
     A stem, then stages of blocks, then the mean over what is left of the plane. Stage :math:`i = 0, 1, \dots` has
     :math:`2^i` times `width` planes, and each but the first halves the resolution. Parameters are named as in
     torchvision (conv1, bn1, layer1.0.conv1, ..., layer2.0.downsample.0), so that weights go either way; only
-    `fc` is missing, and with the small stem conv1 is 3 x 3.
+    `fc` is missing, and with the small stem conv1 is 3 x 3 (with the half one 4 x 4).
 
     Args:
         block: `BasicBlock` or `Bottleneck`.
         depths: Blocks of each stage.
-        stem: `small` for images of up to about 100 pixels, `ordinary` for larger ones.
+        stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; 64 is usual, and 32 for each encoder of a half-width pair.
         zero_init_last_norm: Start each block as its shortcut, which steadies large batches.
@@ -148,7 +150,7 @@ class ResNet(nn.Module):
             raise ValueError(f"width is the number of planes of the first stage: expected at least 1, got {width}")
         self.stem = stem
         self.in_channels = in_channels
-        self.conv1 = _convolution(in_channels, width, 3) if stem == "small" else _convolution(in_channels, width, 7, 2)
+        self.conv1 = _convolution(in_channels, width, *STEMS[stem])
         self.bn1 = nn.BatchNorm2d(width)
         self.stages: list[str] = []
         inputs = width
@@ -186,7 +188,7 @@ class ResNet(nn.Module):
 
 def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     """Without bias, since a batch norm follows, and padded so that only the stride changes the resolution."""
-    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=(kernel - 1) // 2, bias=False)
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:

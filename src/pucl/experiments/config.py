@@ -30,7 +30,8 @@ class RunConfig:
         image_size: To what images are resized; None leaves them as they are.
         limit: Use only this many images for training, evenly over the classes; None uses all.
         encoder: Name of an encoder, or ``"package.module:callable"``.
-        stem: ``"small"`` for small images, ``"ordinary"`` for large ones.
+        stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
+            ones.
         dim: Dimension of the embeddings that are compared.
         epochs: Passes over the data.
         batch_size: Samples in a step.

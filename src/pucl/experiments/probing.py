@@ -1,21 +1,17 @@
 """What simple classifiers make of the encoder of a finished run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pucl.data import DataError, ImageData
-from pucl.evaluation import FullBatchLinearProbe, KNNProbe, LinearProbe, Probe
+from pucl.evaluation.scoring import KNN, LINEAR, PROBES, REFERENCE, accuracies
 from pucl.experiments.config import RunConfig, choose
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.trained import Progress, Trained, load
 
-LINEAR, REFERENCE, KNN = "linear", "linear-reference", "knn"
-
-PROBES: dict[str, Callable[[], Probe]] = {LINEAR: FullBatchLinearProbe, REFERENCE: LinearProbe, KNN: KNNProbe}
-"""By name: the linear probe and the neighbours of every run, and the linear probe by the references' recipe."""
-
+__all__ = ["ENOUGH_IMAGES", "KNN", "LINEAR", "PROBES", "REFERENCE", "Evaluated", "evaluate_run"]
 
 ENOUGH_IMAGES = 10_000  # From here on the references' recipe has steps enough to come to its end.
 
@@ -78,24 +74,17 @@ def evaluate_run(
         run=str(run),
         config=trained.config,
         data=source or trained.config.data,
-        accuracies=accuracies(trained, data, probes, progress),
+        accuracies=_accuracies(trained, data, probes, progress),
         recorded={name: result[name] for name in probes if result and name in result},
         images=len(data.train),
     )
 
 
-def accuracies(
-    trained: Trained,
-    data: ImageData,
-    probes: Sequence[str],
-    progress: Progress = lambda _done, _total: None,
-) -> dict[str, float]:
-    """Accuracy on the test images by probe, 0 to 1."""
+def _accuracies(trained: Trained, data: ImageData, probes: Sequence[str], progress: Progress) -> dict[str, float]:
     if data.test is None or data.train.labels is None or data.test.labels is None:
         raise DataError(
             f"an accuracy is the share of labels that are found: expected images with labels, got {data.name} without; "
             f"`pucl embed` needs none"
         )
     rows = trained.embed({"train": data.train, "test": data.test}, progress=progress)
-    train, test = rows["train"], rows["test"]
-    return {name: PROBES[name]().fit(train, data.train.labels).score(test, data.test.labels) for name in probes}
+    return accuracies(rows["train"], data.train.labels, rows["test"], data.test.labels, probes=probes, folds=data.folds)

@@ -31,13 +31,42 @@ REFERENCE: dict[str, dict[str, Any]] = {
 }
 """By framework; what is not named here is the default of `RunConfig`."""
 
+RECIPES: dict[str, dict[str, Any]] = {
+    # Everything that the reference programs do not agree on, or leave to the user, is the default of `RunConfig`.
+    "reference": {},
+    # The paper's size, for people with accelerators.
+    "paper": {"encoder": "resnet50", "epochs": 400, "batch_size": 256, "queue_size": 4096, "draws": 4096},
+    # Images of 32 x 32 on two cores in a quarter of an hour: half the resolution inside, and few but eager steps.
+    "small": {
+        "encoder": "small",
+        "stem": "half",
+        "epochs": 9,
+        "batch_size": 128,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "crop": 0.2,
+        "blur": 0.0,
+    },
+}
+"""By name: what is changed in the settings of a framework."""
+
 FIRST_RUN: dict[str, dict[str, Any]] = {
-    "digits": {"epochs": 12, "batch_size": 128, "image_size": 16, "queue_size": 1024, "flip": 0.0, "crop": 0.4}
+    "digits": {
+        "epochs": 12,
+        "batch_size": 128,
+        "image_size": 16,
+        "stem": "half",
+        "queue_size": 1024,
+        "flip": 0.0,
+        "crop": 0.4,
+    }
 }
 """By data: what a first look should take, so that it is over in a minute on a laptop."""
 
 
-def recipe(framework: str, data: str, **changes: Any) -> RunConfig:
-    """The reference settings of a framework, what suits the data, and then the changes."""
+def recipe(framework: str, data: str, name: str = "reference", **changes: Any) -> RunConfig:
+    """The reference settings of a framework, then the recipe, what suits the data, and the changes."""
     choose("framework", framework, REFERENCE)
-    return RunConfig(framework=framework, data=data, **(REFERENCE[framework] | FIRST_RUN.get(data, {}) | changes))
+    choose("recipe", name, RECIPES)
+    settings = REFERENCE[framework] | RECIPES[name] | FIRST_RUN.get(data, {}) | changes
+    return RunConfig(framework=framework, data=data, **settings)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pucl import processes
 from pucl.data import ImageData, load
 from pucl.devices import check_precision, choose_device
-from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, embed
+from pucl.evaluation import Monitor, accuracies, embed
 from pucl.experiments.build import build_framework, build_plan
 from pucl.experiments.config import ORACLE, UNTRAINED, RunConfig
 from pucl.experiments.directory import RunDirectory
@@ -143,12 +143,12 @@ def train(
     if state is not None:
         training.load(state)
         before, warnings[:] = state["seconds"], state["warnings"]
-        history = [line for line in directory.history() if line["step"] <= training.step]
+        history = [line for line in processes.from_first(directory.history) if line["step"] <= training.step]
         display.say(f"going on from step {training.step} of {training.steps}")
     started = saved = time.monotonic()
     monitor = None
-    if config.monitor and labels is not None and Monitor.possible(labels):
-        monitor = Monitor(data.pretrain.pixels, labels, embed_all)
+    if config.monitor and data.train.labels is not None and Monitor.possible(data.train.labels):
+        monitor = Monitor(data.train.pixels, data.train.labels, embed_all)
 
     def seconds() -> float:
         return before + time.monotonic() - started
@@ -191,14 +191,8 @@ def evaluate(data: ImageData, embed_all: Embed) -> tuple[dict[str, float], dict[
     test = embed_all(data.test.pixels)
     embeddings |= {"test": test, "train_labels": data.train.labels, "test_labels": data.test.labels}
     labels, test_labels = data.train.labels, data.test.labels
-
-    def scores() -> dict[str, float]:
-        return {
-            "linear": FullBatchLinearProbe().fit(train, labels).score(test, test_labels),
-            "knn": KNNProbe().fit(train, labels).score(test, test_labels),
-        }
-
-    return processes.from_first(scores), embeddings
+    scores = processes.from_first(lambda: accuracies(train, labels, test, test_labels, folds=data.folds))
+    return scores, embeddings
 
 
 def _prepare(config: RunConfig, root: Path | None) -> None:

@@ -37,7 +37,8 @@ class Batch:
         """One view of each image. Chance decides for the whole batch, so it does not matter who has which part."""
         height, width = self.pixels.shape[2:]
         parameters = views.draw(self.whole, self.generator, height=height, width=width)
-        return views.apply(self.pixels, parameters[self.part])
+        with torch.autocast(self.pixels.device.type, enabled=False):  # Colours keep their digits.
+            return views.apply(self.pixels, parameters[self.part])
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 import torch
 
 from pucl.shapes import Bool, Float, Int, Tensor
-from pucl.views import operators
+from pucl.views import operators, planes
 
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR_STD = (0.2023, 0.1994, 0.2010)
@@ -124,7 +124,7 @@ class SimCLRViews:
         _check_chance("jitter_probability", "colours are jittered", self.jitter_probability)
         _check_chance("greyscale", "colours are dropped", self.greyscale)
         _check_chance("blur", "a view is blurred", self.blur)
-        if not (all(strength >= 0 for strength in self.jitter) and self.jitter[operators.HUE] <= 0.5):
+        if not (all(strength >= 0 for strength in self.jitter) and self.jitter[planes.HUE] <= 0.5):
             raise ValueError(
                 f"jitter is how far brightness, contrast, saturation and hue may go: "
                 f"expected four numbers from 0 up, the last at most 0.5, got {self.jitter}"
@@ -156,7 +156,7 @@ class SimCLRViews:
         chances = dice[:, DICE : DICE + 3] < torch.tensor([self.jitter_probability, self.greyscale, self.blur])
         middle, strength = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(self.jitter)
         factors = middle + strength * (2 * dice[:, DICE + 3 : DICE + 7] - 1)
-        factors[:, : operators.HUE].clamp_min_(0)
+        factors[:, : planes.HUE].clamp_min_(0)
         return Parameters(
             crops=_draw_crops(self, dice[:, :DICE], height or self.size, width or self.size),
             jitter=chances[:, 0],
@@ -171,15 +171,23 @@ class SimCLRViews:
     def apply(self, images: Tensor, parameters: Parameters) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
         """The views that were drawn."""
         # Sorted as the jitter likes it while images are still bytes, where moving them costs a quarter.
-        sequence, groups = operators.by_turn_of_hue(parameters.order, parameters.jitter)
+        sequence, groups = planes.by_turn_of_hue(parameters.order, parameters.jitter)
         drawn = parameters[sequence]
-        views = _crop(images.index_select(0, sequence.to(images.device)), drawn.crops, self.size)
-        jittered = sum(groups)
-        operators.jitter_sorted(views[:jittered], drawn.factors[:jittered], drawn.order[:jittered], groups)
-        operators.greyscale(views, drawn.greyscale, inplace=True)
+        crops = drawn.crops
+        colours = planes.crop(
+            images.index_select(0, sequence.to(images.device)),
+            crops.top,
+            crops.left,
+            crops.height,
+            crops.width,
+            self.size,
+            flipped=crops.flip,
+        )
+        planes.jitter(colours, drawn.factors, drawn.order, groups)
+        planes.greyscale(colours, drawn.greyscale)
         if self.kernel > 1:
-            operators.blur(views, drawn.sigma, self.kernel, drawn.blur, inplace=True)
-        views = views.index_select(0, sequence.argsort().to(images.device))
+            planes.blur(colours, drawn.sigma, self.kernel, drawn.blur)
+        views = planes.as_images(colours, sequence.argsort())
         return operators.normalise(views, self.mean, self.std, inplace=True)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError, ImageData, ImageSet
-from pucl.progress import Progress
 from pucl.data.resizing import check_image_size
 from pucl.data.sources.arrays import split_tail
 from pucl.data.sources.listing import Listing, list_pictures
 from pucl.data.sources.picture import need_pillow, read_picture, shorter_side
 from pucl.data.split import TEST_SHARE, check_share, held_back
 from pucl.data.stored import Stored, stored
+from pucl.progress import Progress
 
 LARGEST_DEFAULT = 64
 PROBED = 32  # Pictures whose headers are read to choose a size.

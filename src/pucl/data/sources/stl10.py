@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError, ImageData, ImageSet
-from pucl.progress import Progress
 from pucl.data.resizing import resize_pixels
 from pucl.data.source import Download, Form, Found, Source
 from pucl.data.stored import stored
+from pucl.progress import Progress
 
 SIDE = 96
 PICTURE = 3 * SIDE * SIDE

@@ -1,0 +1,401 @@
+"""What a training step costs beyond the encoder that it trains, and what views cost.
+
+The measure of a step is the bare encoder: forward and backward of the very tensors that a step has given it, with the
+very gradients that came back, and nothing else. For MoCo the forward pass of the key encoder counts as encoder too, and
+a batch that the framework encodes in parts is encoded in parts. Heads count as overhead, with views, loss, optimiser
+and the books that are kept.
+"""
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import pucl
+from pucl.benchmarks.measure import (
+    MOST,
+    Peak,
+    Spread,
+    Step,
+    interleave,
+    machine_facts,
+    peak_in_child,
+    torch_threads,
+    usable_cores,
+)
+from pucl.benchmarks.views import ViewsCost, measure_views
+from pucl.contrast.compare import compare
+from pucl.contrast.correction import Correction, check_range
+from pucl.contrast.pairs import Pairs
+from pucl.corrections import PUCL
+from pucl.encoders import ARCHITECTURES, Adopted, ResNet
+from pucl.experiments.build import build_framework
+from pucl.experiments.config import FRAMEWORKS, choose
+from pucl.experiments.recipes import recipe
+from pucl.frameworks.framework import Batch, Framework
+from pucl.frameworks.moco import MoCo
+from pucl.shapes import Float, Tensor, UInt8
+from pucl.training.loop import Plan, Training, module_of
+from pucl.training.optimisers import make_optimiser
+
+SEED = 0
+BATCHES = 4  # Of images; more would only take longer to make.
+VIEWS = {"simclr": 2, "moco": 2, "cmc": 1}  # How often a framework makes views of its batch.
+LEARNING_RATE = 1e-5  # So small that hundreds of steps, some with the gradients of another, lead nowhere.
+WARM_UP_BATCH = 8
+VIEWS_SECONDS = 10.0  # Views are quick; longer says no more.
+AIMS = {"small": 1.35, "resnet18": 1.15}
+"""How many times the bare encoder a step of SimCLR should take at most, by encoder: at batch 256, images of 32 x 32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is measured, and how long.
+
+    Args:
+        encoders: By name, as `pucl.encoders.make_encoder` takes it.
+        frameworks: Out of simclr, moco and cmc; each is measured with each encoder.
+        batch_size: Images in a step, 4 or more.
+        size: Side of the images in pixels.
+        threads: Threads of torch; by default as many as there are cores to use.
+        seconds: About how long each framework is timed with each encoder.
+        memory: Whether peaks of memory are measured too, each in a process of its own.
+        views: Whether views are timed against Pillow's.
+    """
+
+    encoders: tuple[str, ...] = ("small", "resnet18")
+    frameworks: tuple[str, ...] = ("simclr",)
+    batch_size: int = 256
+    size: int = 32
+    threads: int = field(default_factory=usable_cores)
+    seconds: float = 60.0
+    memory: bool = True
+    views: bool = True
+
+    def __post_init__(self) -> None:
+        for meaning, names, known in (("framework", self.frameworks, FRAMEWORKS), ("encoder", self.encoders, None)):
+            if not names or len(set(names)) < len(names):
+                raise ValueError(
+                    f"{meaning}s are what is measured: expected different names, got {', '.join(names) or 'none'}"
+                )
+            for name in names:
+                if known is not None or ":" not in name:
+                    choose(meaning, name, known or tuple(ARCHITECTURES))
+        check_range("batch_size", "the number of images in a step", self.batch_size, "at least 4", self.batch_size >= 4)
+        check_range("size", "the side of the images in pixels", self.size, "at least 4", self.size >= 4)
+        check_range("threads", "how many cores torch may use", self.threads, "at least 1", self.threads >= 1)
+        check_range(
+            "seconds",
+            "about how long a framework is timed with an encoder",
+            self.seconds,
+            "0 < seconds < inf",
+            0 < self.seconds < float("inf"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One contender: what it took.
+
+    Args:
+        milliseconds: Its time.
+        nanoseconds_by_round: The same, as measured; None where it sat a round out.
+        peak: How far memory rose, the optimiser's state included; None if that was not asked for.
+    """
+
+    milliseconds: Spread
+    nanoseconds_by_round: list[int | None]
+    peak: Peak | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One framework with one encoder.
+
+    Args:
+        framework, encoder, batch, size: Which.
+        rounds: How often the contenders were timed in turn.
+        images_per_second: Of whole steps, at their median time.
+        contenders: ``"step"`` and ``"encoder"`` (bare); parts of the step by themselves: ``"views"``, ``"loss"`` (all
+            comparisons, forward and backward) and ``"optimiser"``; and ``"encoder_plain_format"``, the bare encoder
+            with channels not last but as torch has them by default.
+        ratios: ``"step/encoder"`` and so on: time by time, the median over the rounds.
+    """
+
+    framework: str
+    encoder: str
+    batch: int
+    size: int
+    rounds: int
+    images_per_second: float
+    contenders: dict[str, Figures]
+    ratios: dict[str, Spread]
+
+    @property
+    def aim(self) -> float | None:
+        """How many times the bare encoder a step should take at most, if that was said of this case."""
+        return AIMS.get(self.encoder) if (self.framework, self.batch, self.size) == ("simclr", 256, 32) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All rows, the views by themselves, and what a reader needs to judge them.
+
+    Args:
+        views: With one thread and with all; empty if not asked for or not possible.
+        views_missing: Why they were not timed; None if they were, or if nobody asked.
+    """
+
+    versions: dict[str, str]
+    machine: dict[str, object]
+    rows: list[Row]
+    views: list[ViewsCost]
+    views_missing: str | None
+
+
+def measure_training(settings: Settings, progress: Callable[[str], object]) -> Report:
+    """Measure every framework with every encoder.
+
+    Args:
+        settings: What and how long.
+        progress: Told in a few words what comes next.
+    """
+    machine = machine_facts() | {"threads": settings.threads}
+    cases = [(framework, encoder) for framework in settings.frameworks for encoder in settings.encoders]
+    rows = []
+    with torch_threads(settings.threads):
+        for number, (framework, encoder) in enumerate(cases, start=1):
+            progress(f"{number} of {len(cases)}: {framework} with {encoder} at batch {settings.batch_size}")
+            rows.append(_measure_case(framework, encoder, settings))
+    views, missing = _measure_views(settings, progress) if settings.views else ([], None)
+    return Report(
+        versions={"pucl": pucl.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        machine=machine,
+        rows=rows,
+        views=views,
+        views_missing=missing,
+    )
+
+
+def _measure_case(framework: str, encoder: str, settings: Settings) -> Row:
+    case: dict[str, Any] = {
+        "framework": framework,
+        "encoder": encoder,
+        "batch_size": settings.batch_size,
+        "size": settings.size,
+    }
+    timings = interleave(make_steps(make_training(**case), VIEWS[framework]), seconds=settings.seconds)
+    contenders = {
+        name: Figures(milliseconds=timings.milliseconds(name), nanoseconds_by_round=turns)
+        for name, turns in timings.nanoseconds.items()
+    }
+    if settings.memory:
+        for name in ("step", "encoder"):
+            peak = peak_in_child(
+                f"{__name__}:ready_step", {"contender": name, "threads": settings.threads, "case": case}
+            )
+            contenders[name] = replace(contenders[name], peak=peak)
+    return Row(
+        framework=framework,
+        encoder=encoder,
+        batch=settings.batch_size,
+        size=settings.size,
+        rounds=timings.rounds,
+        images_per_second=settings.batch_size / contenders["step"].milliseconds.median * 1000,
+        contenders=contenders,
+        ratios={f"{name}/encoder": timings.ratio(name, "encoder") for name in contenders if name != "encoder"},
+    )
+
+
+def _measure_views(settings: Settings, progress: Callable[[str], object]) -> tuple[list[ViewsCost], str | None]:
+    costs = []
+    for threads in sorted({1, settings.threads}):
+        progress(f"views against Pillow's, {threads} thread{'s' if threads > 1 else ''}")
+        try:
+            cost = measure_views(
+                settings.batch_size, settings.size, seconds=min(settings.seconds, VIEWS_SECONDS), threads=threads
+            )
+        except ModuleNotFoundError as error:
+            return [], str(error)
+        costs.append(cost)
+    return costs, None
+
+
+def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -> Training:
+    """A training as `pucl train` would have it, with PUCL and Adam, on noise, ready for its first step."""
+    samples = BATCHES * batch_size
+    config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
+    trained = build_framework(config, samples=samples, size=size)
+    if isinstance(trained, MoCo):
+        # A queue that has to be filled first would make the first steps cheaper than the others.
+        keys = torch.randn(config.queue_size, config.dim, generator=torch.Generator().manual_seed(SEED))
+        trained.queue.push(nn.functional.normalize(keys, dim=1))
+    module = module_of(trained).train()
+    return Training(
+        trained,
+        make_optimiser("adam", module.parameters(), LEARNING_RATE, weight_decay=config.weight_decay),
+        np.random.default_rng(SEED).integers(256, size=(samples, 3, size, size), dtype=np.uint8),
+        PUCL(),
+        Plan(epochs=MOST, batch_size=batch_size, learning_rate=lambda *_: LEARNING_RATE),
+    )
+
+
+def make_steps(training: Training, views: int) -> dict[str, Step]:
+    """All that is timed, by name: the whole step, the bare encoder, and the parts of the step by themselves.
+
+    Args:
+        training: Takes one step here, which the others are made from.
+        views: How often views are made in a step.
+    """
+    witness = witness_step(training)
+    bare = BareEncoder(witness.calls)
+    steps: dict[str, Step] = {"step": training.advance, "encoder": bare.run}
+    if all(isinstance(call.encoder, ResNet) for call in witness.calls):
+        steps["encoder_plain_format"] = lambda: bare.run_in(torch.contiguous_format)
+    recipe_of_views: Any = training.module.views
+    return steps | {
+        "views": lambda: [witness.batch.seen_by(recipe_of_views) for _ in range(views)],
+        "loss": BareLoss(witness.comparisons, training.correction).run,
+        "optimiser": training.optimiser.step,
+    }
+
+
+def ready_step(*, contender: str, threads: int, case: dict[str, Any]) -> Step:
+    """A step in a fresh process, its inputs in place and its libraries at work already: what `peak_in_child` calls."""
+    torch.set_num_threads(threads)
+    make_training(**case | {"batch_size": WARM_UP_BATCH}).advance()
+    training = make_training(**case)
+    return training.advance if contender == "step" else BareEncoder(witness_step(training).calls).run
+
+
+@dataclass(kw_only=True)
+class Call:
+    """An encoder, the images that it was given, and the gradient that came back; None where none was wanted."""
+
+    encoder: nn.Module
+    images: Float[Tensor, "batch channel height width"]
+    gradient: Float[Tensor, "batch feature"] | None = None
+
+
+class Witness(nn.Module):
+    """A framework that does what another one does, and remembers one step: what was encoded, and what compared.
+
+    Args:
+        framework: The one that does the work.
+    """
+
+    batch: Batch
+
+    def __init__(self, framework: Framework) -> None:
+        super().__init__()
+        self.framework = module_of(framework)
+        self.inner = (framework,)  # In a tuple, so that it is no second submodule.
+        self.calls: list[Call] = []
+        self.comparisons: list[Pairs] = []
+
+    @property
+    def ready(self) -> bool:
+        """As the framework."""
+        return self.inner[0].ready
+
+    def pairs(self, batch: Batch) -> list[Pairs]:
+        """As the framework, its encoders watched meanwhile."""
+        encoders = [module for module in self.framework.modules() if isinstance(module, ResNet | Adopted)]
+        hooks = [encoder.register_forward_hook(self._remember) for encoder in encoders]
+        self.batch = batch
+        self.comparisons = self.inner[0].pairs(batch)
+        for hook in hooks:
+            hook.remove()
+        return self.comparisons
+
+    def commit(self) -> None:
+        """As the framework."""
+        self.inner[0].commit()
+
+    def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
+        """As the framework."""
+        return self.inner[0].forward(pixels)
+
+    def _remember(self, encoder: nn.Module, inputs: tuple[Tensor, ...], features: Tensor) -> None:
+        call = Call(encoder=encoder, images=inputs[0].detach())
+        self.calls.append(call)
+        if features.requires_grad:
+            features.register_hook(lambda gradient: setattr(call, "gradient", gradient))
+
+
+def witness_step(training: Training) -> Witness:
+    """Take one step of a training, and tell what happened in it."""
+    witness = Witness(training.framework)
+    Training(witness, training.optimiser, training.pixels, training.correction, training.plan).advance()
+    return witness
+
+
+class BareEncoder:
+    """Forward and backward of what the encoders of a step were given, in the same order.
+
+    Args:
+        calls: All uses of an encoder in the step.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self.gradients = [call.gradient for call in calls if call.gradient is not None]
+        encoders = {call.encoder for call in calls}
+        self.parameters = [parameter for encoder in encoders for parameter in encoder.parameters()]
+
+    def run(self) -> None:
+        """All of them."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        outputs = []
+        for call in self.calls:
+            with torch.set_grad_enabled(call.gradient is not None):
+                features = call.encoder(call.images)
+            if call.gradient is not None:
+                outputs.append(features)
+        torch.autograd.backward(outputs, self.gradients)
+
+    def run_in(self, memory_format: torch.memory_format) -> None:
+        """The same, with images and activations in another order in memory."""
+        encoders = [call.encoder for call in self.calls if isinstance(call.encoder, ResNet)]
+        usual = [encoder.memory_format for encoder in encoders]
+        for encoder in encoders:
+            encoder.memory_format = memory_format
+        try:
+            self.run()
+        finally:
+            for encoder, own in zip(encoders, usual, strict=True):
+                encoder.memory_format = own
+
+
+class BareLoss:
+    """All comparisons of a step by themselves, from vectors to their gradients.
+
+    Args:
+        comparisons: Who was compared with whom.
+        correction: How unlabelled samples are read.
+    """
+
+    def __init__(self, comparisons: Sequence[Pairs], correction: Correction) -> None:
+        self.correction = correction
+        self.comparisons = [
+            replace(pairs, query=_leaf(pairs.query), key=_leaf(pairs.key), positive=_leaf(pairs.positive))
+            for pairs in comparisons
+        ]
+
+    def run(self) -> None:
+        """Forward and backward."""
+        for pairs in self.comparisons:
+            for leaf in (pairs.query, pairs.key, pairs.positive):
+                leaf.grad = None
+        losses = [compare(pairs, self.correction).loss.mean() for pairs in self.comparisons]
+        torch.stack(losses).sum().backward()
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    """A copy with no past, which wants a gradient if the tensor did."""
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
