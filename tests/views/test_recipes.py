@@ -67,6 +67,15 @@ def test_images_stay_as_they_are() -> None:
     assert torch.equal(images, before)
 
 
+@pytest.mark.parametrize("recipe", [SimCLRViews(), CMCViews(), Plain(size=16), PlainLab(size=16)])
+def test_views_are_exact_where_an_encoder_is_not(recipe: SimCLRViews | CMCViews | Plain | PlainLab) -> None:
+    """The same bits under autocast to half precision."""
+    expected = recipe(some_images(), seeded_generator())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        views = recipe(some_images(), seeded_generator())
+    torch.testing.assert_close(views, expected, rtol=0, atol=0)
+
+
 def test_each_image_has_its_own_chances() -> None:
     for name, values in flat(SimCLRViews().draw(64, seeded_generator())).items():
         assert len(values.unique(dim=0)) > 1, name

@@ -40,7 +40,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "small": {
         "encoder": "small",
         "stem": "half",
-        "epochs": 9,
+        "epochs": 8,
         "batch_size": 128,
         "learning_rate": 2e-3,
         "schedule": "cosine",

@@ -160,8 +160,10 @@ def normalise(
     inplace: bool = False,
 ) -> Float[Tensor, "batch channel height width"]:
     """Shift and scale each channel: ``(x - mean) / std``."""
-    shift, scale = (constants(values, images)[:, None, None] for values in (mean, std))
-    return (images.sub_(shift) if inplace else images - shift).div_(scale)
+    normal = images if inplace else images.clone()
+    for channel, shift, scale in zip(normal.unbind(1), mean, std, strict=True):
+        torch.add(constants((-shift / scale,), images), channel, alpha=1 / scale, out=channel)  # In one pass.
+    return normal
 
 
 def rgb_to_lab(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:

@@ -11,6 +11,8 @@ torch.Size([4, 3, 32, 32])
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 import torch
@@ -167,28 +169,28 @@ class SimCLRViews:
             sigma=(SIGMA[0] + (SIGMA[1] - SIGMA[0]) * dice[:, DICE + 11]).float(),
         )
 
-    @torch.no_grad()
     def apply(self, images: Tensor, parameters: Parameters) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
         """The views that were drawn."""
-        # Sorted as the jitter likes it while images are still bytes, where moving them costs a quarter.
-        sequence, groups = planes.by_turn_of_hue(parameters.order, parameters.jitter)
-        drawn = parameters[sequence]
-        crops = drawn.crops
-        colours = planes.crop(
-            images.index_select(0, sequence.to(images.device)),
-            crops.top,
-            crops.left,
-            crops.height,
-            crops.width,
-            self.size,
-            flipped=crops.flip,
-        )
-        planes.jitter(colours, drawn.factors, drawn.order, groups)
-        planes.greyscale(colours, drawn.greyscale)
-        if self.kernel > 1:
-            planes.blur(colours, drawn.sigma, self.kernel, drawn.blur)
-        views = planes.as_images(colours, sequence.argsort())
-        return operators.normalise(views, self.mean, self.std, inplace=True)
+        with _exactly(images):
+            # Sorted as the jitter likes it while images are still bytes, where moving them costs a quarter.
+            sequence, groups = planes.by_turn_of_hue(parameters.order, parameters.jitter)
+            drawn = parameters[sequence]
+            crops = drawn.crops
+            colours = planes.crop(
+                images.index_select(0, sequence.to(images.device)),
+                crops.top,
+                crops.left,
+                crops.height,
+                crops.width,
+                self.size,
+                flipped=crops.flip,
+            )
+            planes.jitter(colours, drawn.factors, drawn.order, groups)
+            planes.greyscale(colours, drawn.greyscale)
+            if self.kernel > 1:
+                planes.blur(colours, drawn.sigma, self.kernel, drawn.blur)
+            views = planes.as_images(colours, sequence.argsort())
+            return operators.normalise(views, self.mean, self.std, inplace=True)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
         """One view of each image."""
@@ -238,12 +240,12 @@ class CMCViews:
         """Throw the dice for a batch, as `SimCLRViews.draw` does."""
         return _draw_crops(self, _uniform(generator, batch, DICE), height or self.size, width or self.size)
 
-    @torch.no_grad()
     def apply(
         self, images: Tensor, parameters: Crops
     ) -> tuple[Float[Tensor, "batch 1 {self.size} {self.size}"], Float[Tensor, "batch 2 {self.size} {self.size}"]]:
         """The views that were drawn."""
-        return operators.split_lab(_crop(images, parameters, self.size))
+        with _exactly(images):
+            return operators.split_lab(_crop(images, parameters, self.size))
 
     def __call__(
         self, images: Tensor, generator: torch.Generator
@@ -272,14 +274,14 @@ class Plain:
         _check_size(self.size)
         _check_std(self.std)
 
-    @torch.no_grad()
     def __call__(
         self, images: Tensor, generator: torch.Generator | None = None
     ) -> Float[Tensor, "batch 3 rows columns"]:
         """The images; a generator is taken as from other recipes' callers, and nothing is drawn from it."""
         del generator
         _check_images(images)
-        return operators.normalise(_resize(images, self.size), self.mean, self.std, inplace=True)
+        with _exactly(images):
+            return operators.normalise(_resize(images, self.size), self.mean, self.std, inplace=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,14 +297,14 @@ class PlainLab:
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    @torch.no_grad()
     def __call__(
         self, images: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "batch 1 rows columns"], Float[Tensor, "batch 2 rows columns"]]:
         """The two parts of the images; nothing is drawn from a generator."""
         del generator
         _check_images(images)
-        return operators.split_lab(_resize(images, self.size))
+        with _exactly(images):
+            return operators.split_lab(_resize(images, self.size))
 
 
 def _draw_crops(recipe: SimCLRViews | CMCViews, dice: Float[Tensor, "batch dice"], height: int, width: int) -> Crops:
@@ -329,6 +331,13 @@ def _draw_crops(recipe: SimCLRViews | CMCViews, dice: Float[Tensor, "batch dice"
     corner = torch.where((first < TRIES)[:, None], dice[:, 2 * TRIES : 2 * TRIES + 2] * (free + 1), free / 2).floor()
     (top, left), (tall, wide) = corner.long().unbind(1), sides.long().unbind(1)
     return Crops(top=top, left=left, height=tall, width=wide, flip=dice[:, 2 * TRIES + 2] < recipe.flip)
+
+
+@contextmanager
+def _exactly(images: Tensor) -> Iterator[None]:
+    """Without a graph, and in full precision even where an encoder works in half: colours keep their digits."""
+    with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+        yield
 
 
 def _uniform(generator: torch.Generator, *shape: int) -> Float[Tensor, "..."]:
