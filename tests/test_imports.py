@@ -33,7 +33,7 @@ ONLY = {
     "adapters": {"torch"},
     "together": {"torch"},
     "views": {"torch"},
-    "encoders": {"torch"},
+    "encoders": {"torch", "torch_geometric"},
 }
 
 

@@ -1,10 +1,12 @@
 """One step from pairs to an outcome, by whichever way is faster."""
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
 
 from pucl.contrast.correction import Correction
+from pucl.contrast.grouping import pool
 from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, conclude, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import pair_counts, stream, streaming_pays
@@ -39,7 +41,11 @@ def compare(
             summary = stream(pairs, correction, form)
         else:
             summary = summarise(pairs.comparison(), correction, form)
-        return conclude(summary, correction, form, floor)
+        if pairs.group is None:
+            return conclude(summary, correction, form, floor)
+        pooled, weight = pool(summary, pairs.group, form)
+        outcome = conclude(pooled, correction, form, floor)
+        return replace(outcome, loss=outcome.loss * weight)
 
 
 def check_objective(objective: str) -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Correction
 from pucl.contrast.measure import corrected_log_mean, corrected_mean
-from pucl.shapes import Bool, Float, Tensor
+from pucl.shapes import Bool, Float, Int, Tensor
 
 Floor = Literal["temperature", "paper"] | float
 """Below what an estimate over negatives cannot fall.
@@ -85,6 +85,12 @@ class Objective(Protocol):
         """The weighted average of g, in the scale that `losses` takes."""
         ...
 
+    def pool(
+        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+    ) -> Float[Tensor, " group"]:
+        """The mean of what `average` gave over the members of each group, in the same scale."""
+        ...
+
     def losses(
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
@@ -103,6 +109,15 @@ class InfoNCE:
     ) -> Float[Tensor, " anchor"]:
         """Log of the weighted mean of exp(logit)."""
         return torch.logsumexp(logits + log_weights, dim=1)
+
+    def pool(
+        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+    ) -> Float[Tensor, " group"]:
+        """Log of the mean of exp(average), around the largest of each group."""
+        largest = torch.full_like(sizes, -math.inf).scatter_reduce(0, group, averages.detach(), "amax")
+        largest = torch.where(largest.isfinite(), largest, 0.0)
+        total = torch.zeros_like(sizes).index_add(0, group, (averages - largest[group]).exp())
+        return largest + (total / sizes.clamp_min(1)).log()
 
     def losses(
         self, summary: Summary, odds: float, floor: Floor
@@ -145,6 +160,12 @@ class JensenShannon:
     ) -> Float[Tensor, " anchor"]:
         """Weighted mean of softplus(logit)."""
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
+
+    def pool(
+        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+    ) -> Float[Tensor, " group"]:
+        """The mean of the averages."""
+        return torch.zeros_like(sizes).index_add(0, group, averages) / sizes.clamp_min(1)
 
     def losses(
         self, summary: Summary, odds: float, floor: Floor

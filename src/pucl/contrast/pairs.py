@@ -29,6 +29,7 @@ class Pairs:
         lowest: The least value that a logit can take; see `Comparison`.
         temperature: What similarities were divided by.
         drawn: How many samples the unlabelled ones speak for; see `Comparison`.
+        group: Anchors of the same group, numbered from 0, share one estimate over their negatives; see `grouping.pool`.
     """
 
     query: Float[Tensor, "anchor dim"]
@@ -44,6 +45,7 @@ class Pairs:
     lowest: float | Float[Tensor, ""] = -math.inf
     temperature: float | Float[Tensor, ""] = 1.0
     drawn: Float[Tensor, " anchor"] | None = None
+    group: Int[Tensor, " anchor"] | None = None
 
     @property
     def shared(self) -> bool:
@@ -79,6 +81,7 @@ class Pairs:
             query_ids=None if self.query_ids is None else self.query_ids[rows],
             mask=None if self.mask is None else self.mask[rows],
             drawn=None if self.drawn is None else self.drawn[rows],
+            group=None if self.group is None else self.group[rows],
             symmetric=False,
             period=0,
         )
