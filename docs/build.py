@@ -206,9 +206,51 @@ def ratio(quartiles: dict[str, float] | None) -> str:
     return f"{quartiles['median']:.2f} ({quartiles['lower_quartile']:.2f} to {quartiles['upper_quartile']:.2f})"
 
 
+def images_page(comparison: dict[str, Any]) -> str:
+    """docs/images.md from records/images/cifar10-small."""
+    base = comparison["base"]
+    runs = [(RECORDS / CIFAR10).parent / place for places in comparison["runs"].values() for place in places]
+    results = {run: json.loads((run / "result.json").read_text()) for run in runs}
+    machine = json.loads((runs[0] / "environment.json").read_text())
+    trained = [result for result in results.values() if "loss" in result]
+    slowest = max(result["seconds"] for result in trained) / 60
+    lines = [
+        "# Images: what was measured",
+        "",
+        "## CIFAR10 in a quarter of an hour",
+        "",
+        f"Made by `{comparison['command']}` with torch {comparison['torch']} and {machine['threads']} threads: SimCLR, "
+        f"encoder `{base['encoder']}` with stem `{base['stem']}`, {base['epochs']} epochs of {trained[0]['images']:,} "
+        f"images at batch {base['batch_size']}, temperature {base['temperature']:g}. A linear classifier and nearest "
+        "neighbours on the frozen features, on the 10,000 test images. Training took "
+        f"{min(result['seconds'] for result in trained) / 60:.1f} to {slowest:.1f} minutes a seed; peak memory "
+        f"{max(result['peak_memory_mib'] for result in trained):,.0f} MiB.",
+        "",
+        "| correction | tau' | linear, % | by seed | nearest neighbours, % | floored | images/s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for line in comparison["lines"]:
+        mine = [results[(RECORDS / CIFAR10).parent / place] for place in comparison["runs"][line["correction"]]]
+        speeds = [result["images_per_second"] for result in mine if "images_per_second" in result]
+        cells = [
+            line["correction"],
+            "" if line["tau_plus"] is None else f"{line['tau_plus']:.3f}",
+            f"{line['linear']['mean']:.2f} ± {line['linear']['deviation']:.2f}",
+            ", ".join(f"{100 * result['linear']:.2f}" for result in mine),
+            f"{line['knn']['mean']:.2f} ± {line['knn']['deviation']:.2f}",
+            "" if line["floored"] is None else f"{line['floored']:.1%}",
+            f"{min(speeds):.0f} to {max(speeds):.0f}" if speeds else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "± is the standard deviation over seeds. The runs are in `records/images/cifar10-small`."]
+    return "\n".join(lines) + "\n"
+
+
+CIFAR10 = "images/cifar10-small/comparison.json"
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "theory.md": (theory_page, ("theory/theory.json",)),
     "benchmarks.md": (benchmarks_page, ("bench/loss.json", "bench/loss-large.json", "bench/train.json")),
+    "images.md": (images_page, (CIFAR10,)),
 }
 """Each page, what writes it, and the records it is written from."""
 

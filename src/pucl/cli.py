@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -42,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.add_arguments(parser)
     try:
-        code: int = command.run(parser.parse_args(rest))
+        parsed = parser.parse_args(rest)
+        parsed.command_line = shlex.join(["pucl", *arguments])  # For records: what was asked for, as it was asked.
+        code: int = command.run(parsed)
     except (ValueError, OSError) as error:
         print(f"pucl {name}: {error}", file=sys.stderr)
         return 2

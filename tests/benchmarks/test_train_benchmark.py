@@ -34,7 +34,7 @@ def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
     return record
 
 
-def training_of(framework: str, batch_size: int = 4, size: int = 8) -> Training:
+def training_of(framework: str, batch_size: int = 4, size: int = 8) -> Training[Tensor]:
     return make_training(framework=framework, encoder="small", batch_size=batch_size, size=size)
 
 

@@ -39,11 +39,11 @@ def make(name: str) -> SimCLR | MoCo | CMC:
     return CMC(Flat(1), Flat(2), head, nn.Linear(10, DIM), CMCViews(size=SIZE), samples=SAMPLES, dim=DIM, draws=16)
 
 
-def batch(start: int = 0, count: int = 8, labels: torch.Tensor | None = None, seed: int = 0) -> Batch:
+def batch(start: int = 0, count: int = 8, labels: torch.Tensor | None = None, seed: int = 0) -> Batch[torch.Tensor]:
     pixels = torch.randint(0, 256, (SAMPLES, 3, SIZE, SIZE), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
     ids = torch.arange(start, start + count) % SAMPLES
     return Batch(
-        pixels=pixels[ids],
+        samples=pixels[ids],
         ids=ids,
         generator=torch.Generator().manual_seed(seed),
         part=slice(0, count),
@@ -64,7 +64,7 @@ every = pytest.mark.parametrize("name", ["simclr", "moco", "cmc"])
 def test_is_a_framework_and_encodes(name: str) -> None:
     framework = make(name).eval()
     assert isinstance(framework, Framework)
-    features = framework(batch().pixels)
+    features = framework(batch().samples)
     assert features.shape == (8, 20 if name == "cmc" else 10)
 
 

@@ -10,13 +10,16 @@ import torch
 from torch import nn
 
 from pucl.corrections import PUCL
+from pucl.data import ImageSet
 from pucl.frameworks.simclr import SimCLR
 from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 from pucl.training.loop import Plan, Training, TrainingStoppedError
 from pucl.views.recipes import SimCLRViews
 
 
-def make_training(*, seed: int = 0, epochs: int = 3, rate: float = 0.05, clip: float | None = None) -> Training:
+def make_training(
+    *, seed: int = 0, epochs: int = 3, rate: float = 0.05, clip: float | None = None
+) -> Training[torch.Tensor]:
     torch.manual_seed(seed)
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 12), nn.BatchNorm1d(12), nn.Dropout(0.2))
     framework = SimCLR(encoder, nn.Linear(12, 5), SimCLRViews(size=8))
@@ -25,14 +28,14 @@ def make_training(*, seed: int = 0, epochs: int = 3, rate: float = 0.05, clip: f
         epochs=epochs, batch_size=6, learning_rate=lambda step, steps: rate * (1 - step / steps), seed=seed, clip=clip
     )
     optimiser = torch.optim.Adam(framework.parameters(), lr=rate)
-    return Training(framework, optimiser, pixels, PUCL(), plan)
+    return Training(framework, optimiser, ImageSet(pixels), PUCL(), plan)
 
 
-def weights(training: Training) -> list[torch.Tensor]:
+def weights(training: Training[torch.Tensor]) -> list[torch.Tensor]:
     return [value.clone() for value in training.module.state_dict().values()]
 
 
-def run_to(training: Training, step: int | None = None) -> list[dict[str, float]]:
+def run_to(training: Training[torch.Tensor], step: int | None = None) -> list[dict[str, float]]:
     class StopError(Exception):
         pass
 
@@ -113,8 +116,9 @@ def test_clipping_shortens_long_gradients() -> None:
 
 def test_too_few_images_for_a_batch() -> None:
     training = make_training()
-    with pytest.raises(ValueError, match="a step takes 6 images at once: expected at least as many, got 4"):
-        Training(training.framework, training.optimiser, training.pixels[:4], PUCL(), training.plan)
+    few = ImageSet(np.zeros((4, 3, 8, 8), dtype=np.uint8))
+    with pytest.raises(ValueError, match="a step takes 6 samples at once: expected at least as many, got 4"):
+        Training(training.framework, training.optimiser, few, PUCL(), training.plan)
 
 
 def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

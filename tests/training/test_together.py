@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pucl import doctor, processes
+from pucl.data import ImageSet
 from pucl.encoders.resnet import ResNet
 from pucl.experiments.build import build_framework, build_plan
 from pucl.experiments.config import RunConfig
@@ -37,7 +38,7 @@ def config_of(kind: str) -> RunConfig:
     return replace(config, **changes)
 
 
-def make_training(config: RunConfig, kind: torch.dtype) -> Training:
+def make_training(config: RunConfig, kind: torch.dtype) -> Training[torch.Tensor]:
     numbers = np.random.default_rng(0)
     pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
     labels = numbers.integers(0, 4, IMAGES)
@@ -50,7 +51,7 @@ def make_training(config: RunConfig, kind: torch.dtype) -> Training:
     return Training(
         framework,
         optimiser,
-        pixels,
+        ImageSet(pixels),
         config.make_correction(),
         build_plan(config, steps_per_epoch=IMAGES // BATCH),
         labels=labels if config.correction == "oracle" else None,

@@ -32,11 +32,12 @@ from pucl.contrast.compare import compare
 from pucl.contrast.correction import Correction, check_range
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
+from pucl.data import ImageSet
 from pucl.encoders import ARCHITECTURES, Adopted, ResNet
 from pucl.experiments.build import build_framework
 from pucl.experiments.config import FRAMEWORKS, choose
 from pucl.experiments.recipes import recipe
-from pucl.frameworks.framework import Batch, Framework
+from pucl.frameworks.framework import ImageBatch, ImageFramework, see
 from pucl.frameworks.moco import MoCo
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.training.loop import Plan, Training, module_of
@@ -225,7 +226,7 @@ def _measure_views(settings: Settings, progress: Callable[[str], object]) -> tup
     return costs, None
 
 
-def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -> Training:
+def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -> Training[Tensor]:
     """A training as `pucl train` would have it, with PUCL and Adam, on noise, ready for its first step."""
     samples = BATCHES * batch_size
     config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
@@ -238,13 +239,13 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
     return Training(
         trained,
         make_optimiser("adam", module.parameters(), LEARNING_RATE, weight_decay=config.weight_decay),
-        np.random.default_rng(SEED).integers(256, size=(samples, 3, size, size), dtype=np.uint8),
+        ImageSet(np.random.default_rng(SEED).integers(256, size=(samples, 3, size, size), dtype=np.uint8)),
         PUCL(),
         Plan(epochs=MOST, batch_size=batch_size, learning_rate=lambda *_: LEARNING_RATE),
     )
 
 
-def make_steps(training: Training, views: int) -> dict[str, Step]:
+def make_steps(training: Training[Tensor], views: int) -> dict[str, Step]:
     """All that is timed, by name: the whole step, the bare encoder, and the parts of the step by themselves.
 
     Args:
@@ -258,7 +259,7 @@ def make_steps(training: Training, views: int) -> dict[str, Step]:
         steps["encoder_plain_format"] = lambda: bare.run_in(torch.contiguous_format)
     recipe_of_views: Any = training.module.views
     return steps | {
-        "views": lambda: [witness.batch.seen_by(recipe_of_views) for _ in range(views)],
+        "views": lambda: [see(witness.batch, recipe_of_views) for _ in range(views)],
         "loss": BareLoss(witness.comparisons, training.correction).run,
         "optimiser": training.optimiser.step,
     }
@@ -288,9 +289,9 @@ class Witness(nn.Module):
         framework: The one that does the work.
     """
 
-    batch: Batch
+    batch: ImageBatch
 
-    def __init__(self, framework: Framework) -> None:
+    def __init__(self, framework: ImageFramework) -> None:
         super().__init__()
         self.framework = module_of(framework)
         self.inner = (framework,)  # In a tuple, so that it is no second submodule.
@@ -302,7 +303,7 @@ class Witness(nn.Module):
         """As the framework."""
         return self.inner[0].ready
 
-    def pairs(self, batch: Batch) -> list[Pairs]:
+    def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """As the framework, its encoders watched meanwhile."""
         encoders = [module for module in self.framework.modules() if isinstance(module, ResNet | Adopted)]
         hooks = [encoder.register_forward_hook(self._remember) for encoder in encoders]
@@ -327,10 +328,10 @@ class Witness(nn.Module):
             features.register_hook(lambda gradient: setattr(call, "gradient", gradient))
 
 
-def witness_step(training: Training) -> Witness:
+def witness_step(training: Training[Tensor]) -> Witness:
     """Take one step of a training, and tell what happened in it."""
     witness = Witness(training.framework)
-    Training(witness, training.optimiser, training.pixels, training.correction, training.plan).advance()
+    Training(witness, training.optimiser, training.data, training.correction, training.plan).advance()
     return witness
 
 

@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         compiled=arguments.compile,
         display=display,
+        command=arguments.command_line,
     )
     display.close()
     print(as_text(comparison))

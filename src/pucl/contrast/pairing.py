@@ -140,10 +140,13 @@ def pair_local_global(
     local: Float[Tensor, "node dim"],
     whole: Float[Tensor, "graph dim"],
     graph_of: Int[Tensor, " node"],
+    *,
+    temperature: Temperature | None = None,
 ) -> Pairs:
     """Nodes as anchors: their own graph is positive, the other graphs of the batch are unlabelled.
 
-    Scores are plain inner products, as InfoGraph has them: no temperature, no lowest logit.
+    Without a temperature scores are plain inner products, as InfoGraph has them, and have no lowest value. With one
+    they are cosines divided by it.
     """
     local, whole = as_embeddings("local", local), as_embeddings("whole", whole)
     check_alike(("local", local), ("whole", whole))
@@ -161,6 +164,11 @@ def pair_local_global(
         raise ValueError(
             "the other graphs of a batch are what a node is compared with: expected at least 2 graphs, got 1"
         )
+    graphs = torch.arange(len(whole), device=whole.device)
+    if temperature is not None:
+        return pair_up(
+            local, whole[graph_of], whole, temperature=temperature, query_ids=graph_of, unlabelled_ids=graphs
+        )
     dtype = torch.promote_types(local.dtype, whole.dtype)
     local, whole = local.to(dtype), whole.to(dtype)
     return Pairs(
@@ -168,7 +176,7 @@ def pair_local_global(
         key=whole,
         positive=(local * whole[graph_of]).sum(dim=1, keepdim=True),
         query_ids=graph_of,
-        key_ids=torch.arange(len(whole), device=whole.device),
+        key_ids=graphs,
     )
 
 

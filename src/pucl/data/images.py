@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from pucl.shapes import Tensor, UInt8
 
 
 class DataError(ValueError):
@@ -69,6 +72,10 @@ class ImageSet:
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
         return self.pixels.shape[2], self.pixels.shape[3]
+
+    def batch(self, indices: NDArray[np.integer[Any]]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The pictures with these numbers as a tensor, in this order: what a step of a training takes."""
+        return torch.from_numpy(self.pixels[indices])
 
     def subset(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> "ImageSet":
         """The pictures with these numbers, copied, in this order."""

@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 from torch import nn
 
+from pucl.shapes import Float, Tensor
+
 DIM = 128  # The dimension in which all references compare.
 
 
@@ -52,11 +54,40 @@ def mlp_head(features: int, *, dim: int = DIM, hidden: int | None = None) -> nn.
     return nn.Sequential(nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, dim))
 
 
+class ResidualHead(nn.Module):
+    r"""InfoGraph's, of which it has one for nodes and one for graphs: :math:`f(x) + W x + b`.
+
+    f is three times (Linear, ReLU). Weights are drawn as Xavier says, biases start at zero.
+
+    Args:
+        features: Dimension of x.
+        dim: Dimension in which nodes and graphs are compared; as many as there are features unless given.
+    """
+
+    def __init__(self, features: int, *, dim: int | None = None) -> None:
+        super().__init__()
+        dim = features if dim is None else dim
+        _check(features, dim)
+        layers = [nn.Sequential(nn.Linear(size, dim), nn.ReLU()) for size in (features, dim, dim)]
+        self.block = nn.Sequential(*layers)
+        self.shortcut = nn.Linear(features, dim)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, x: Float[Tensor, "row features"]) -> Float[Tensor, "row dim"]:
+        """What is compared."""
+        projected: Tensor = self.block(x) + self.shortcut(x)
+        return projected
+
+
 HEADS: dict[str, Callable[..., nn.Module]] = {
     "simclr": simclr_head,
     "moco-v1": linear_head,
     "moco-v2": mlp_head,
     "cmc": linear_head,
+    "infograph": ResidualHead,
 }
 
 
@@ -64,7 +95,7 @@ def make_head(name: str, features: int, *, dim: int = DIM) -> nn.Module:
     """The projection head of this name.
 
     Args:
-        name: One of `HEADS`: simclr, moco-v1, moco-v2, cmc.
+        name: One of `HEADS`: simclr, moco-v1, moco-v2, cmc, infograph.
         features: Dimension of the encoder's features.
         dim: Dimension in which views are compared.
 

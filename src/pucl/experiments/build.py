@@ -10,7 +10,7 @@ from pucl.encoders.registry import ARCHITECTURES, make_encoder
 from pucl.encoders.synchronised import synchronise_batch_norms
 from pucl.experiments.config import RunConfig
 from pucl.frameworks.cmc import CMC
-from pucl.frameworks.framework import Framework
+from pucl.frameworks.framework import ImageFramework
 from pucl.frameworks.moco import MoCo
 from pucl.frameworks.simclr import SimCLR
 from pucl.training.loop import Plan
@@ -28,7 +28,7 @@ def build_framework(
     size: int,
     device: torch.device = CPU,
     compiled: bool = False,
-) -> Framework:
+) -> ImageFramework:
     """The framework with fresh weights, which depend on the seed alone, on its device.
 
     Where several processes work together, batch norms take their statistics over all of them.

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import pucl
 from pucl.experiments.config import ORACLE, ROWS, UNTRAINED, RunConfig, choose
 from pucl.experiments.display import Display
 from pucl.experiments.run import SILENT, run
@@ -66,6 +69,7 @@ def compare_corrections(
     device: str = "auto",
     compiled: bool = False,
     display: Display = SILENT,
+    command: str = "",
 ) -> Comparison:
     """Train each correction with the same seeds, data order and views, and put the results side by side.
 
@@ -81,6 +85,7 @@ def compare_corrections(
         device: Where to train; see `pucl.devices.choose_device`.
         compiled: Let torch.compile translate encoder and head first.
         display: Shows how it goes.
+        command: What was asked for, for the record.
     """
     if seeds < 1:
         raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
@@ -103,7 +108,8 @@ def compare_corrections(
             results.setdefault(name, []).append(result)
             places.setdefault(name, []).append(str(place))
     comparison = Comparison(lines=tuple(_line(name, results) for name in corrections), runs=places)
-    write_json(out / "comparison.json", {"base": base.as_json(), **comparison.as_json()})
+    about = {"command": command, "pucl": pucl.__version__, "torch": str(torch.__version__), "base": base.as_json()}
+    write_json(out / "comparison.json", about | comparison.as_json())
     write_whole(out / "comparison.csv", as_csv(comparison).encode())
     return comparison
 

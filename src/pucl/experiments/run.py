@@ -26,7 +26,7 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.weights import need_safetensors, save_weights
 from pucl.files import write_json
-from pucl.frameworks.framework import Framework
+from pucl.frameworks.framework import ImageFramework
 from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training, module_of
 from pucl.training.optimisers import make_optimiser
@@ -79,10 +79,12 @@ def run(
         embed_all = _embedding(framework)
         trained = train(config, framework, data, directory, embed_all, checkpoint_seconds, display)
         display.status("probing")
+        began = time.monotonic()
         scores, embeddings = evaluate(data, embed_all)
         result = {
             **scores,
             **trained,
+            "evaluation_seconds": time.monotonic() - began,
             "peak_memory_mib": _peak_memory(place),
             "images": len(data.pretrain),
             "device": str(place),
@@ -102,7 +104,7 @@ def run(
 
 def train(
     config: RunConfig,
-    framework: Framework,
+    framework: ImageFramework,
     data: ImageData,
     directory: RunDirectory,
     embed_all: Embed,
@@ -131,7 +133,7 @@ def train(
             momentum=config.momentum,
             weight_decay=config.weight_decay,
         ),
-        data.pretrain.pixels,
+        data.pretrain,
         config.make_correction(),
         build_plan(config, steps_per_epoch=len(data.pretrain) // config.batch_size),
         labels=labels if config.correction == ORACLE else None,
@@ -199,7 +201,7 @@ def _prepare(config: RunConfig, root: Path | None) -> None:
     load(config.data, root=root, image_size=config.image_size)
 
 
-def _embedding(framework: Framework) -> Embed:
+def _embedding(framework: ImageFramework) -> Embed:
     """What makes features of images with this framework, as it then is; processes share the work."""
     module, device = module_of(framework), next(module_of(framework).parameters()).device
 

@@ -27,7 +27,7 @@ from pucl.evaluation import embed
 from pucl.experiments.config import RunConfig
 from pucl.files import write_whole
 from pucl.frameworks.cmc import CMC
-from pucl.frameworks.framework import Framework
+from pucl.frameworks.framework import ImageFramework
 from pucl.frameworks.moco import MoCo
 from pucl.frameworks.simclr import SimCLR
 from pucl.training.loop import module_of
@@ -52,7 +52,7 @@ def encoder_state(module: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in module.state_dict().items() if name.partition(".")[0] in PARTS}
 
 
-def save_weights(path: Path, framework: Framework, config: RunConfig) -> None:
+def save_weights(path: Path, framework: ImageFramework, config: RunConfig) -> None:
     """Write encoder and head, whole or not at all; the same weights give the same bytes.
 
     Args:
@@ -99,7 +99,7 @@ def load_weights(module: nn.Module, state: dict[str, Tensor], path: Path) -> Non
     module.load_state_dict(state, strict=False)
 
 
-def _about(framework: Framework, config: RunConfig) -> dict[str, Any]:
+def _about(framework: ImageFramework, config: RunConfig) -> dict[str, Any]:
     """What someone needs to know who has nothing but the file."""
     if not isinstance(framework, SimCLR | MoCo | CMC):
         raise TypeError(f"weights are kept of SimCLR, MoCo and CMC, got {type(framework).__name__}")

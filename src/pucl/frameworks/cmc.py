@@ -7,7 +7,7 @@ from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import Batch
+from pucl.frameworks.framework import ImageBatch, see
 from pucl.memory import Bank
 from pucl.shapes import Float, Int, Tensor, UInt8
 from pucl.views.recipes import CMCViews
@@ -63,9 +63,9 @@ class CMC(nn.Module):
         """Always: the bank has an entry for each sample."""
         return True
 
-    def pairs(self, batch: Batch) -> list[Pairs]:
+    def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """Lightness against the bank of colours, and colour against the bank of lightness."""
-        parts = batch.seen_by(self.views)
+        parts = see(batch, self.views)
         embeddings = [
             nn.functional.normalize(head(encoder(part)), dim=1)
             for head, encoder, part in zip(self.heads, self.encoders, parts, strict=True)
@@ -99,12 +99,12 @@ class CMC(nn.Module):
             bank.update(processes.gather(ids, sizes), processes.gather(embedding, sizes))
         self._pending = None
 
-    def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
+    def forward(self, samples: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """The outputs of both encoders side by side."""
-        parts = self.views.plain(pixels)
+        parts = self.views.plain(samples)
         return torch.cat([encoder(part) for encoder, part in zip(self.encoders, parts, strict=True)], dim=1)
 
-    def _draw(self, batch: Batch) -> Int[Tensor, " drawn"]:
+    def _draw(self, batch: ImageBatch) -> Int[Tensor, " drawn"]:
         """Samples to compare with, shared by the batch: all of a small set, a random part of a large one."""
         device = batch.ids.device
         if self.samples <= self.draws:

@@ -1,24 +1,25 @@
 """What every framework does: say who is compared with whom, and move its memory when the step is done."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from pucl.contrast.pairs import Pairs
-from pucl.shapes import Float, Int, Tensor, UInt8
+from pucl.shapes import Float, Int, Tensor
 from pucl.views.recipe import Drawn, Views
 
 _Drawn = TypeVar("_Drawn", bound=Drawn)
 _View = TypeVar("_View")
+_Samples = TypeVar("_Samples")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(Generic[_Samples]):
     """The samples of one step that this process has.
 
     Args:
-        pixels: The images as they are stored.
+        samples: Images as they are stored, or graphs.
         ids: Which samples of the data they are.
         generator: Source of all random choices of this step, on the CPU; in every process the same.
         part: Which of the step's samples these are; those of all processes are one batch.
@@ -26,23 +27,28 @@ class Batch:
         labels: Labels of the whole data, by id, for the oracle alone; None otherwise.
     """
 
-    pixels: UInt8[Tensor, "batch 3 height width"]
+    samples: _Samples
     ids: Int[Tensor, " batch"]
     generator: torch.Generator
     part: slice
     whole: int
     labels: Int[Tensor, " sample"] | None = None
 
-    def seen_by(self, views: Views[_Drawn, _View]) -> _View:
-        """One view of each image. Chance decides for the whole batch, so it does not matter who has which part."""
-        height, width = self.pixels.shape[2:]
-        parameters = views.draw(self.whole, self.generator, height=height, width=width)
-        with torch.autocast(self.pixels.device.type, enabled=False):  # Colours keep their digits.
-            return views.apply(self.pixels, parameters[self.part])
+
+ImageBatch = Batch[Tensor]
+"""A batch of images as they are stored: uint8 [batch, 3, height, width]."""
+
+
+def see(batch: ImageBatch, views: Views[_Drawn, _View]) -> _View:
+    """One view of each image. Chance decides for the whole batch, so it does not matter who has which part."""
+    height, width = batch.samples.shape[2:]
+    parameters = views.draw(batch.whole, batch.generator, height=height, width=width)
+    with torch.autocast(batch.samples.device.type, enabled=False):  # Colours keep their digits.
+        return views.apply(batch.samples, parameters[batch.part])
 
 
 @runtime_checkable
-class Framework(Protocol):
+class Framework(Protocol[_Samples]):
     """One way to find positives and unlabelled samples. The losses of its comparisons are added."""
 
     @property
@@ -50,7 +56,7 @@ class Framework(Protocol):
         """Whether the unlabelled samples are what a correction assumes (a queue must be full first)."""
         ...
 
-    def pairs(self, batch: Batch) -> list[Pairs]:
+    def pairs(self, batch: Batch[_Samples]) -> list[Pairs]:
         """Who is compared with whom; none, if there is nothing to compare with yet."""
         ...
 
@@ -58,6 +64,10 @@ class Framework(Protocol):
         """Move queue, bank and momentum encoder, after the optimiser's step and in sight of the training loop."""
         ...
 
-    def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
+    def forward(self, samples: _Samples) -> Float[Tensor, "batch feature"]:
         """What a classifier is given: the encoder's output before the head, in evaluation."""
         ...
+
+
+ImageFramework = Framework[Tensor]
+"""A framework whose samples are images: uint8 [batch, 3, height, width]."""

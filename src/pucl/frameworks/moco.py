@@ -9,7 +9,7 @@ from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import Batch
+from pucl.frameworks.framework import ImageBatch, see
 from pucl.frameworks.momentum import follow
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor, UInt8
@@ -69,9 +69,9 @@ class MoCo(nn.Module):
         """Once the queue is full."""
         return bool(self.queue.filled == self.queue.size)
 
-    def pairs(self, batch: Batch) -> list[Pairs]:
+    def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """Queries against the keys of the other view and the queue as it was before this batch."""
-        views = [batch.seen_by(self.views) for _ in range(2)]
+        views = [see(batch, self.views) for _ in range(2)]
         order = torch.randperm(batch.whole, generator=batch.generator).to(batch.ids.device)
         sizes = processes.gather_sizes(len(batch.ids), batch.ids.device)
         directions = [(0, 1), (1, 0)] if self.symmetric else [(0, 1)]
@@ -106,14 +106,14 @@ class MoCo(nn.Module):
         if self.splits > 1:  # Each process saw the statistics of its own parts.
             processes.average(_running_statistics(self))
 
-    def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
+    def forward(self, samples: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """The query encoder's output for the image as it is."""
-        features: Tensor = self.encoder(self.views.plain(pixels))
+        features: Tensor = self.encoder(self.views.plain(samples))
         return features
 
     @torch.no_grad()
     def _keys(
-        self, view: Float[Tensor, "whole channel height width"], order: Int[Tensor, " whole"], batch: Batch
+        self, view: Float[Tensor, "whole channel height width"], order: Int[Tensor, " whole"], batch: ImageBatch
     ) -> Float[Tensor, "whole dim"]:
         """The keys of the whole batch, of which each process makes a part: not of its own images, but of any."""
         own = order[batch.part]
@@ -123,7 +123,7 @@ class MoCo(nn.Module):
         keys[order] = shuffled
         return keys
 
-    def _own_splits(self, batch: Batch) -> int:
+    def _own_splits(self, batch: ImageBatch) -> int:
         """Parts of the whole batch that this process has; never so many that one has fewer than two images."""
         return max(1, min(self.splits, batch.whole // 2) // processes.world_size())
 

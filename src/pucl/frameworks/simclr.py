@@ -6,7 +6,7 @@ from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import Batch
+from pucl.frameworks.framework import ImageBatch, see
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.together import pair_views_together
 from pucl.views.recipes import SimCLRViews
@@ -49,9 +49,9 @@ class SimCLR(nn.Module):
         """Always: a batch is a sample of the data."""
         return True
 
-    def pairs(self, batch: Batch) -> list[Pairs]:
+    def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """Every view against all views, each view with batch statistics of its own."""
-        embeddings = [self.head(self.encoder(batch.seen_by(self.views))) for _ in range(self.view_count)]
+        embeddings = [self.head(self.encoder(see(batch, self.views))) for _ in range(self.view_count)]
         together = processes.world_size() > 1
         pairs = (pair_views_together if together else pair_views)(embeddings, temperature=self.temperature)
         if batch.labels is None:
@@ -63,7 +63,7 @@ class SimCLR(nn.Module):
     def commit(self) -> None:
         """Nothing outlives the batch."""
 
-    def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
+    def forward(self, samples: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """The encoder's output for the image as it is."""
-        features: Tensor = self.encoder(self.views.plain(pixels))
+        features: Tensor = self.encoder(self.views.plain(samples))
         return features

@@ -4,10 +4,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from pucl import processes
@@ -21,6 +22,20 @@ from pucl.frameworks.framework import Batch, Framework
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import settle_together
 from pucl.training.watch import Watch
+
+_Samples = TypeVar("_Samples")
+_Samples_co = TypeVar("_Samples_co", covariant=True)
+
+
+@runtime_checkable
+class SampleSet(Protocol[_Samples_co]):
+    """Samples by number."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: NDArray[np.int64], /) -> _Samples_co:
+        """These samples as a framework takes them: something that, like a tensor, moves by ``to(device)``."""
+        ...
 
 
 class TrainingStoppedError(ValueError):
@@ -78,7 +93,7 @@ class Tally:
         return {name: total / self.steps for name, total in self.sums.items()}
 
 
-class Training:
+class Training(Generic[_Samples]):
     """A training that can be stopped after any step and continued from its state, to the same end.
 
     Where several processes work together, each takes its part of every batch, and all hold the same state.
@@ -86,7 +101,7 @@ class Training:
     Args:
         framework: The module that is trained; a `Framework` and an `nn.Module` at once. It is trained where it is.
         optimiser: Of its parameters.
-        pixels: All images, in memory or mapped.
+        data: All samples, such as an `ImageSet` or a `GraphSet`.
         correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected.
         plan: How long and how hard.
         labels: Of all images, for the oracle alone.
@@ -95,18 +110,18 @@ class Training:
 
     def __init__(
         self,
-        framework: Framework,
+        framework: Framework[_Samples],
         optimiser: torch.optim.Optimizer,
-        pixels: np.ndarray[Any, np.dtype[np.uint8]],
+        data: SampleSet[_Samples],
         correction: Correction,
         plan: Plan,
         *,
         labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        if len(pixels) < plan.batch_size:
+        if len(data) < plan.batch_size:
             raise ValueError(
-                f"a step takes {plan.batch_size} images at once: expected at least as many, got {len(pixels)}; "
+                f"a step takes {plan.batch_size} samples at once: expected at least as many, got {len(data)}; "
                 f"choose a smaller batch size"
             )
         if plan.batch_size < 2 * processes.world_size():
@@ -117,7 +132,7 @@ class Training:
         self.framework = framework
         self.module = module_of(framework)
         self.optimiser = optimiser
-        self.pixels = pixels
+        self.data = data
         self.correction = correction
         self.plan = plan
         self.device = next(self.module.parameters()).device
@@ -125,7 +140,7 @@ class Training:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
         self.step = 0
-        self.steps_per_epoch = len(pixels) // plan.batch_size
+        self.steps_per_epoch = len(data) // plan.batch_size
         self.steps = self.steps_per_epoch * plan.epochs
         self.tally = Tally()
 
@@ -221,17 +236,18 @@ class Training:
         self.scaler.step(self.optimiser)
         self.scaler.update()
 
-    def _batch(self) -> Batch:
+    def _batch(self) -> Batch[_Samples]:
         """This process's part of the step's samples."""
         epoch, place = divmod(self.step, self.steps_per_epoch)
         if place == 0 or self._order_of != epoch:
-            self._order, self._order_of = torch.randperm(len(self.pixels), generator=self._numbers(1, epoch)), epoch
+            self._order, self._order_of = torch.randperm(len(self.data), generator=self._numbers(1, epoch)), epoch
         whole, start, count = self.plan.batch_size, place * self.plan.batch_size, processes.world_size()
         part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
         ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
+        samples: Any = self.data.batch(ids.numpy())
         torch.manual_seed(self._seed(3, self.step, processes.rank()))  # For whatever the encoder draws by itself.
         return Batch(
-            pixels=torch.from_numpy(self.pixels[ids.numpy()]).to(self.device),
+            samples=samples.to(self.device),
             ids=ids.to(self.device),
             generator=self._numbers(2, self.step),
             part=part,
@@ -267,7 +283,7 @@ def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, floa
     }
 
 
-def module_of(framework: Framework) -> nn.Module:
+def module_of(framework: Framework[Any]) -> nn.Module:
     """A framework as the module that it is."""
     if not isinstance(framework, nn.Module):
         raise TypeError(
