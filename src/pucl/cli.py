@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"pucl {name}: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"\npucl {name}: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"\npucl {name}: stopped{f', {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
     return code
 

@@ -1,11 +1,14 @@
 """Where numbers are computed, and in which precision: what this machine has, found out without risking the process."""
 
+import contextlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -15,6 +18,7 @@ from pucl import processes
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 
+STATUS = Path("/proc/self/status")  # Where Linux tells what a process uses.
 PATIENCE = 60.0  # Seconds for a trial of half precision.
 
 
@@ -34,6 +38,13 @@ def choose_device(name: str = "auto") -> torch.device:
         raise ValueError(f"device is where to compute: expected auto, cpu, cuda, cuda:N or mps, got {name}") from None
     if device.type == "cuda" and not cuda:
         raise ValueError(f"device is where to compute: expected one that this machine has, got {name} and no CUDA")
+    try:
+        torch.zeros(1, device=device).sum().item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        words = str(error).splitlines()[0]
+        raise ValueError(
+            f"device is where to compute: expected one that this machine has, got {name}: {words}"
+        ) from error
     if name == "cuda":
         return torch.device("cuda", processes.local_rank() % torch.cuda.device_count())
     return device
@@ -112,3 +123,26 @@ def ending(code: int | None, errors: str) -> str:
 def child_environment() -> dict[str, str]:
     """One thread for each child: they are small, and several run side by side."""
     return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Forget the peak of what this process did before."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif STATUS.exists():
+        with contextlib.suppress(OSError):  # In some containers it is not allowed; then the peak is the process's.
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory(device: torch.device) -> float:
+    """The most memory that was in use since `reset_peak_memory`, in MiB: of the accelerator, or of this process.
+
+    Where the system cannot forget an earlier peak (any but Linux), since the process began.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    if STATUS.exists():
+        fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) / 2**10
+    # macOS counts in bytes, others in kibibytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -3,16 +3,19 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
-def write_whole(path: Path, content: bytes) -> None:
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Write beside the place and then into it in one step, so that nobody ever finds a part of it."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())  # Otherwise a power cut could leave the new name on an empty file.
         part.replace(path)
@@ -20,9 +23,15 @@ def write_whole(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write this, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
 def write_json(path: Path, record: Mapping[str, object]) -> None:
     """Write a record for people to read too: indented, but each list of numbers on one line."""
-    text = json.dumps(record, indent=2)
+    text = json.dumps(record, indent=2, allow_nan=False)
     # A line break outside of a string is layout, and JSON has none inside of strings.
     text = re.sub(r"\[\n[^\[\]{}]*\]", lambda numbers: re.sub(r"\n\s*", " ", numbers[0]), text)
     write_whole(path, (text + "\n").encode())

@@ -157,27 +157,21 @@ def from_first(function: Callable[[], _Result]) -> _Result:
     """
     if world_size() == 1:
         return function()
-    answer: list[Any] = [None, None]
+    answer: list[Any] = [None, None, None]
+    raised: ValueError | OSError | None = None
     if rank() == 0:
         try:
             answer[0] = function()
         except (ValueError, OSError) as error:
-            answer[1] = error
+            raised = error
+            answer[1:] = [isinstance(error, OSError), str(error)]  # Its words: not every error travels.
     dist.broadcast_object_list(answer, src=0)
-    if answer[1] is not None:
-        raise answer[1]
+    if raised is not None:
+        raise raised
+    if answer[2] is not None:
+        raise OSError(answer[2]) if answer[1] else ValueError(answer[2])
     result: _Result = answer[0]
     return result
-
-
-@contextmanager
-def first_alone() -> Iterator[None]:
-    """Let the first process do this before the others, so that they find in place what it has prepared."""
-    if world_size() > 1 and rank() > 0:
-        dist.barrier()
-    yield
-    if world_size() > 1 and rank() == 0:
-        dist.barrier()
 
 
 def launched() -> bool:
@@ -191,12 +185,13 @@ def restarted() -> bool:
 
 
 @contextmanager
-def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(minutes=30)) -> Iterator[None]:
+def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours=6)) -> Iterator[None]:
     """Work with the processes that torchrun started beside this one; alone where it started none.
 
     Args:
         device: Of this process. Accelerators of NVIDIA talk by NCCL, everything else by gloo.
-        timeout: How long to wait for each other before giving up.
+        timeout: How long to wait for each other before giving up: longer than the first may take to read a large
+            folder while the others wait. When one dies, torchrun ends the others at once.
     """
     if not launched():
         yield

@@ -43,5 +43,6 @@ def test_more_images_than_it_looks_at() -> None:
 
 def test_needs_labels_and_some_images() -> None:
     assert not Monitor.possible(None)
-    assert not Monitor.possible(np.zeros(5))
-    assert Monitor.possible(np.zeros(50))
+    assert not Monitor.possible(np.arange(5))
+    assert not Monitor.possible(np.zeros(50))
+    assert Monitor.possible(np.arange(50) % 2)

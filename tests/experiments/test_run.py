@@ -24,7 +24,7 @@ from pucl.experiments.compare import as_csv, as_text, compare_corrections
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
+from pucl.experiments.run import limited, run
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
     run(config, tmp_path / "run")
     with pytest.raises(ValueError, match="holds another run: temperature is 0.5 there and 0.2 here"):
         run(replace(config, temperature=0.2), tmp_path / "run")
-    with pytest.raises(ValueError, match="go on with --resume"):
+    with pytest.raises(ValueError, match="is finished: have it again with --resume"):
         run(config, tmp_path / "run", resume=False)
     with (tmp_path / "run" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -88,6 +88,9 @@ def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
 
 def test_limit_takes_every_class_alike(pictures: Path, tmp_path: Path) -> None:
     assert run(small(pictures, limit=20), tmp_path / "run")["images"] == 20
+    labels = limited(load(str(pictures)), 20).pretrain.labels
+    assert labels is not None
+    assert np.bincount(labels).tolist() == [10, 10]
 
 
 @pytest.mark.slow
@@ -136,6 +139,8 @@ def test_comparison(pictures: Path, tmp_path: Path) -> None:
     assert plain.difference is None
     assert pucl.difference is not None
     assert pucl.difference.mean == pytest.approx(pucl.linear.mean - plain.linear.mean)
+    assert pucl.difference.low is not None
+    assert pucl.difference.high is not None
     assert pucl.difference.low <= pucl.difference.mean <= pucl.difference.high
     assert pucl.tau_plus == pytest.approx(0.3 * 0.9 / (1 - 0.03))
     assert pucl.linear.count == 2
@@ -287,3 +292,128 @@ def test_a_checkpoint_of_another_kind_is_refused(pictures: Path, tmp_path: Path)
     (tmp_path / "run" / "checkpoint.pt").write_bytes(b"not one")
     with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
         run(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("framework", ["moco", "cmc"])
+def test_half_precision_with_momentum(pictures: Path, tmp_path: Path, framework: str) -> None:
+    """A scaler skips its first steps; momentum that was never set must not be used after them."""
+    result = run(small(pictures, framework, precision="float16", epochs=6), tmp_path / "run")
+    assert np.isfinite(result["loss"])
+
+
+def test_a_setting_that_cannot_be_costs_no_directory(pictures: Path, tmp_path: Path) -> None:
+    command = ["train", "simclr", str(pictures), "--epochs=1", "--dim=8", "--out", str(tmp_path / "run")]
+    assert main([*command, "--batch-size=12", "--temperature=-1"]) == 2
+    assert main([*command, "--batch-size=500"]) == 2
+    assert main([*command, "--batch-size=12"]) == 0
+
+
+def test_other_images_are_not_continued_on(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small(pictures)
+    monkeypatch.setattr(run_module, "evaluate", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(config, tmp_path / "run")
+    monkeypatch.undo()
+    data = load(str(pictures))
+    brighter = replace(data, pretrain=replace(data.pretrain, pixels=data.pretrain.pixels // 2 + 100))
+    monkeypatch.setattr(run_module, "load", lambda *_args, **_kwargs: brighter)
+    with pytest.raises(ValueError, match="holds a run on other images"):
+        run(config, tmp_path / "run")
+
+
+def test_a_finished_run_is_left_as_it_is(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(small(pictures), tmp_path / "run")
+    before = (tmp_path / "run" / "environment.json").read_text()
+    monkeypatch.setattr("pucl.__version__", "99")
+    run(small(pictures), tmp_path / "run")
+    assert (tmp_path / "run" / "environment.json").read_text() == before
+
+
+def test_labels_of_one_class_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "alike.npz"
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
+    np.savez(path, images=pixels, labels=np.zeros(40, dtype=np.int64))
+    result = run(small(path), tmp_path / "run")
+    assert "linear" not in result
+    assert (tmp_path / "run" / "encoder.safetensors").exists()
+    with pytest.raises(ValueError, match="expected labels of two classes or more"):
+        compare_corrections(small(path), ["plain"], 1, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_oracle_needs_labels_from_the_start(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with STL10, which is trained on images of which most have none."""
+    data = load(str(pictures))
+    unlabelled = replace(data, pretrain=replace(data.pretrain, labels=None, classes=()))
+    monkeypatch.setattr("pucl.experiments.compare.load", lambda *_args, **_kwargs: unlabelled)
+    with pytest.raises(ValueError, match="leave it out with --corrections plain,pucl"):
+        compare_corrections(small(pictures), ["plain", "pucl", "oracle"], 1, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--correction=plain", "--alpha=0.3"], "--alpha is no setting of plain"),
+        (["compare", "--corrections=plain,ring", "--beta=2"], "--beta is no setting of plain, ring"),
+        (["compare", "--corrections="], "expected at least one, each once"),
+        (["compare", "--corrections=plain,pucl,plain"], "expected at least one, each once"),
+        (["train", "--seed=-1"], "expected 0 or more, got -1"),
+        (["train", "--clip=-1"], "expected above 0, got -1"),
+        (["train", "--device=meta"], "expected one that this machine has, got meta"),
+        (["train", "--recipe=tiny"], "'tiny' is no recipe: expected one of reference, paper, small"),
+    ],
+)
+def test_wrong_arguments(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    command, *rest = arguments
+    options = ["--epochs=1", "--batch-size=12", "--dim=8", "--out", str(tmp_path / "out")]
+    assert main([command, "simclr", str(pictures), *options, *rest]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_oracle_may_be_tilted(pictures: Path, tmp_path: Path) -> None:
+    options = ["--epochs=1", "--batch-size=12", "--dim=8", "--out", str(tmp_path / "out"), "--beta=1"]
+    assert main(["train", "simclr", str(pictures), *options, "--correction=oracle"]) == 0
+    assert RunDirectory(tmp_path / "out").config().settings == {"beta": 1.0}
+
+
+def test_a_queue_that_never_fills_is_told(pictures: Path, tmp_path: Path) -> None:
+    result = run(small(pictures, "moco", queue_size=5000), tmp_path / "run")
+    assert "nothing will be corrected: the queue of 5000 keys" in result["warnings"][0]
+
+
+def test_divergence_says_what_to_try(pictures: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"training stopped at step .*there is no checkpoint yet.*--clip 1"):
+        run(small(pictures, learning_rate=1e20, epochs=3), tmp_path / "run")
+    run(small(pictures, epochs=1), tmp_path / "run")  # Nothing was kept that would be in the way.
+
+
+def test_one_seed_gives_json_that_all_can_read(pictures: Path, tmp_path: Path) -> None:
+    comparison = compare_corrections(small(pictures, epochs=1), ["plain", "deb"], 1, tmp_path / "out")
+    assert "one seed" in as_text(comparison)
+    text = (tmp_path / "out" / "comparison.json").read_text()
+    assert "Infinity" not in text
+    assert json.loads(text)["lines"][1]["difference"]["low"] is None
+
+
+def test_recipes() -> None:
+    assert recipe("simclr", "digits").epochs == 12
+    assert recipe("simclr", "digits", "paper").epochs == 400
+    assert recipe("simclr", "cifar10", "small").learning_rate == 2e-3
+    assert recipe("moco", "cifar10", "small").learning_rate == 0.03
+
+
+def test_a_run_is_the_same_from_any_directory(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pictures.parent)
+    assert recipe("simclr", pictures.name).data == str(pictures.resolve())
+
+
+def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "--crop CROP Least share of an image that a view shows" in words
+    assert "--monitor MONITOR How many times in a training" in words

@@ -19,7 +19,7 @@ def test_paired_difference_has_the_interval_of_student() -> None:
     assert difference.mean == 2.0
     assert difference.low == pytest.approx(2.0 - margin)
     assert difference.high == pytest.approx(2.0 + margin)
-    assert Difference.between([1.0], [0.5]) == Difference(0.5, -math.inf, math.inf)
+    assert Difference.between([1.0], [0.5]) == Difference(0.5, None, None)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ can win lies between plain and oracle. What is finished is not run again, what w
 import argparse
 from pathlib import Path
 
-from pucl.commands.train import add_run_arguments, changes, correction_settings
-from pucl.corrections import CORRECTIONS
+from pucl import processes
+from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
+from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, as_text, compare_corrections
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import ROWS, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.recipes import recipe
@@ -38,19 +39,24 @@ def run(arguments: argparse.Namespace) -> int:
     corrections = [name for name in arguments.corrections.split(",") if name]
     base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
-    display = Display(Line())
-    comparison = compare_corrections(
-        base,
-        corrections,
-        arguments.seeds,
-        out,
-        settings={name: correction_settings(arguments, name) for name in CORRECTIONS},
-        root=arguments.root,
-        device=arguments.device,
-        compiled=arguments.compile,
-        display=display,
-        command=arguments.command_line,
-    )
+    check_settings(arguments, corrections)
+    with processes.torchrun_world(choose_device(arguments.device)):
+        first = processes.rank() == 0
+        display = Display(Line() if first else None)
+        comparison = compare_corrections(
+            base,
+            corrections,
+            arguments.seeds,
+            out,
+            settings={name: correction_settings(arguments, name) for name in ROWS},
+            root=arguments.root,
+            device=arguments.device,
+            compiled=arguments.compile,
+            display=display,
+            command=arguments.command_line,
+        )
+    if not first:
+        return 0
     display.close()
     print(as_text(comparison))
     print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")

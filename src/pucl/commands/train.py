@@ -13,15 +13,18 @@ checkpoint.
 
 import argparse
 import dataclasses
+import inspect
+import re
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pucl import processes
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import RunConfig, settings_of
 from pucl.experiments.display import Display
 from pucl.experiments.recipes import RECIPES, recipe
 from pucl.experiments.run import run as run_training
@@ -58,21 +61,25 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument(
         "--recipe",
-        default="reference",
         metavar="NAME",
-        help=f"where settings start from: {', '.join(RECIPES)} (default: %(default)s)",
+        help=f"where settings start from: {', '.join(RECIPES)} (default: reference, and less work on the digits)",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
     group = parser.add_argument_group("settings of the run (default: those of the reference programs)")
+    meanings = _meanings(RunConfig.__doc__ or "")
     for field in dataclasses.fields(RunConfig):
         if field.name not in NOT_OPTIONS:
             kind = _kind(field.type)
             group.add_argument(
                 f"--{field.name.replace('_', '-')}",
                 dest=field.name,
-                metavar=field.name.upper(),
-                **({"action": argparse.BooleanOptionalAction} if kind is bool else {"type": kind}),
+                help=meanings[field.name],
+                **(
+                    {"action": argparse.BooleanOptionalAction}
+                    if kind is bool
+                    else {"type": kind, "metavar": field.name.upper()}
+                ),
             )
     group = parser.add_argument_group("settings of the corrections")
     for name in SETTINGS:
@@ -87,14 +94,36 @@ def changes(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def correction_settings(arguments: argparse.Namespace, correction: str) -> dict[str, float]:
     """The settings that were given and that this correction has."""
-    kind = CORRECTIONS.get(correction)
-    names = {field.name for field in dataclasses.fields(kind)} if kind else set()
+    return {name: value for name, value in given_settings(arguments).items() if name in settings_of(correction)}
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, float]:
+    """All settings of corrections that were given."""
     given = {name: getattr(arguments, f"setting_{name}") for name in SETTINGS}
-    return {name: value for name, value in given.items() if value is not None and name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def check_settings(arguments: argparse.Namespace, corrections: Sequence[str]) -> None:
+    """Refuse a setting that none of these corrections has: it would be forgotten without a word."""
+    taken = {name for correction in corrections for name in settings_of(correction)}
+    for name in given_settings(arguments):
+        if name not in taken:
+            known = ", ".join(sorted(taken)) or "none"
+            raise ValueError(
+                f"--{name.replace('_', '-')} is no setting of {', '.join(corrections)}, which have {known}"
+            )
+
+
+def _meanings(docstring: str) -> dict[str, str]:
+    """What each argument of a class means, as its docstring says."""
+    text = inspect.cleandoc(docstring).split("Args:")[1]
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, flags=re.MULTILINE)
+    return {name: " ".join(words.split()).replace("`", "").replace("%", "%%") for name, words in found}
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate, and say where everything is."""
+    check_settings(arguments, [arguments.correction])
     config = recipe(
         arguments.framework,
         arguments.data,

@@ -87,7 +87,7 @@ def make_encoder(
 
     Example:
         >>> make_encoder("small").features, make_encoder("resnet50", width=32).features
-        (128, 1024)
+        (256, 1024)
     """
     if ":" in name:
         return _adopt(name, {"stem": stem, "in_channels": in_channels, "width": width}, image_size)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pucl.evaluation.probes import KNNProbe
 
 MOST = 5000  # Images that are looked at; more would cost more time than they tell.
+MEMORY = 2**27  # Bytes that they may take; large images are looked at in smaller number.
 HELD_OUT = 5  # Every so many-th of them is classified by the rest.
 
 
@@ -30,14 +31,15 @@ class Monitor:
         embed: Callable[[NDArray[np.uint8]], NDArray[np.float32]],
     ) -> None:
         # At random places, not every so many-th: data often come sorted, or in turns of their classes.
-        places = np.random.default_rng(0).permutation(len(pixels))[:MOST]
+        most = min(MOST, max(HELD_OUT * 20, MEMORY // pixels[0].nbytes))
+        places = np.random.default_rng(0).permutation(len(pixels))[:most]
         self._pixels, self._labels = pixels[np.sort(places)], labels[np.sort(places)]
         self._embed = embed
 
     @staticmethod
     def possible(labels: NDArray[Any] | None) -> bool:
-        """Whether there are labels to go by, and enough images."""
-        return labels is not None and len(labels) >= 2 * HELD_OUT
+        """Whether there are labels of two classes at least, and enough images."""
+        return labels is not None and len(labels) >= 2 * HELD_OUT and len(np.unique(labels)) > 1
 
     def accuracy(self) -> float:
         """The share of the held-out images whose neighbours name the right class."""

@@ -54,6 +54,10 @@ def build_framework(
 
 def _fresh(config: RunConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
     """The parts that the configuration names, on the CPU."""
+    if ":" in config.encoder:
+        make_encoder(
+            config.encoder, stem=config.stem, image_size=size
+        )  # A module may draw numbers when it is imported.
     torch.manual_seed(config.seed)
     if config.framework == "cmc":
         light, colour = (

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 
 import pucl
-from pucl.experiments.config import ORACLE, ROWS, UNTRAINED, RunConfig, choose
+from pucl import processes
+from pucl.data import load
+from pucl.experiments.config import ORACLE, PLAIN, ROWS, UNTRAINED, RunConfig, choose
 from pucl.experiments.display import Display
-from pucl.experiments.run import SILENT, run
+from pucl.experiments.run import SILENT, can_be_probed, run
 from pucl.experiments.statistics import Difference, Spread
 from pucl.files import write_json, write_whole
 
-BASE = "plain"  # What differences are taken to.
+BASE = PLAIN  # What differences are taken to.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,9 @@ def compare_corrections(
         raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
     for name in corrections:
         choose("correction", name, ROWS)
+    if not corrections or len(set(corrections)) < len(corrections):
+        raise ValueError(f"corrections are the rows: expected at least one, each once, got {', '.join(corrections)}")
+    processes.from_first(lambda: _check_labels(base, corrections, root))  # Now, and not after the first row.
     results: dict[str, list[dict[str, Any]]] = {}
     places: dict[str, list[str]] = {}
     total = len(corrections) * seeds
@@ -103,15 +108,31 @@ def compare_corrections(
             result = run(
                 config, out / place, root=root, device=device, compiled=compiled, display=display.labelled(label)
             )
-            if "linear" not in result:
-                raise ValueError(f"a comparison is of accuracies: expected data with labels, got {base.data}")
             results.setdefault(name, []).append(result)
             places.setdefault(name, []).append(str(place))
     comparison = Comparison(lines=tuple(_line(name, results) for name in corrections), runs=places)
+    if processes.rank() > 0:
+        return comparison
     about = {"command": command, "pucl": pucl.__version__, "torch": str(torch.__version__), "base": base.as_json()}
     write_json(out / "comparison.json", about | comparison.as_json())
     write_whole(out / "comparison.csv", as_csv(comparison).encode())
     return comparison
+
+
+def _check_labels(base: RunConfig, corrections: Sequence[str], root: Path | None) -> None:
+    """Refuse data of which there is nothing to compare."""
+    data = load(base.data, root=root, image_size=base.image_size)
+    if not can_be_probed(data):
+        raise ValueError(
+            f"a comparison is of accuracies: expected labels of two classes or more in training and test images, "
+            f"got {base.data} without"
+        )
+    if ORACLE in corrections and data.pretrain.labels is None:
+        rest = ",".join(name for name in corrections if name != ORACLE)
+        raise ValueError(
+            f"the oracle knows the labels of what it is trained on, which {base.data} has not: leave it out with "
+            f"--corrections {rest}"
+        )
 
 
 def _line(name: str, results: dict[str, list[dict[str, Any]]]) -> Line:
@@ -163,7 +184,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     difference = line.difference
     if difference is None:
         to_plain = ""
-    elif line.linear.count < 2:
+    elif difference.low is None or difference.high is None:
         to_plain = f"{difference.mean:+.2f} (one seed)"
     else:
         to_plain = f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pucl.contrast.compare import ObjectiveName
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objectives import Floor, check_floor
+from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
 from pucl.devices import PRECISIONS, Precision
 from pucl.encoders.resnet import Stem
 from pucl.training.optimisers import Schedule
 
 FRAMEWORKS = ("simclr", "moco", "cmc")
-ORACLE, UNTRAINED = "oracle", "untrained"
+PLAIN, ORACLE, UNTRAINED = "plain", "oracle", "untrained"
 ROWS = (*CORRECTIONS, ORACLE, UNTRAINED)
 """What can stand in a row of a comparison: the corrections, the loss that knows the labels, and no training at all."""
 
@@ -100,21 +101,23 @@ class RunConfig:
         choose("framework", self.framework, FRAMEWORKS)
         choose("correction", self.correction, ROWS)
         choose("precision", self.precision, PRECISIONS)
+        check_temperature(self.temperature)
+        check_floor(self.floor)
+        if self.seed < 0:
+            raise ValueError(f"seed is where random numbers start: expected 0 or more, got {self.seed}")
         if self.monitor < 0:
             raise ValueError(f"monitor is how many times to look: expected 0 or more, got {self.monitor}")
         self.make_correction()
 
     def make_correction(self) -> Correction:
         """The correction with its settings; the oracle and the untrained encoder correct nothing."""
+        for name in self.settings:
+            choose(f"setting of {self.correction}", name, settings_of(self.correction))
         if self.correction == UNTRAINED:
             return Plain()
         if self.correction == ORACLE:
             return Hard(tau_plus=0.0, beta=self.settings.get("beta", 0.0))
-        kind = CORRECTIONS[self.correction]
-        known = [each.name for each in dataclasses.fields(kind)]
-        for name in self.settings:
-            choose(f"setting of {self.correction}", name, known)
-        return kind(**self.settings)
+        return CORRECTIONS[self.correction](**self.settings)
 
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
@@ -127,6 +130,14 @@ class RunConfig:
         if unknown := record.keys() - known:
             raise ValueError(f"a configuration has known fields only: got {', '.join(sorted(unknown))} as well")
         return cls(**record)
+
+
+def settings_of(correction: str) -> list[str]:
+    """The settings that a row of a comparison takes; none for a name that is no row."""
+    if correction == ORACLE:
+        return ["beta"]
+    kind = CORRECTIONS.get(correction)
+    return [] if kind is None else [each.name for each in dataclasses.fields(kind)]
 
 
 def choose(meaning: str, name: str, known: Any) -> None:

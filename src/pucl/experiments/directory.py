@@ -14,7 +14,7 @@ import torch
 import pucl
 from pucl import processes
 from pucl.experiments.config import RunConfig
-from pucl.files import write_json, write_whole
+from pucl.files import whole_file, write_json, write_whole
 from pucl.training.checkpoint import load_checkpoint
 
 
@@ -51,18 +51,26 @@ class RunDirectory:
         ours = (self.path / "config.json").exists()
         if self.path.exists() and not ours and any(entry.name != ".lock" for entry in self.path.iterdir()):
             raise ValueError(f"{self.path} holds something else than a run of pucl: choose another directory")
-        if ours and (other := self.config()) != config:
-            raise ValueError(f"{self.path} holds another run: {_differences(other, config)}; choose another directory")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"{self.path} is in use by another process that runs the same") from None
-            if not ours:
+            # A run that came to nothing, such as one with a setting that cannot be, is nobody's loss.
+            if ours and self.begun and (other := self.config()) != config:
+                differences = _differences(other, config)
+                raise ValueError(f"{self.path} holds another run: {differences}; choose another directory")
+            if not self.begun:
                 write_json(self.path / "config.json", config.as_json())
-            write_json(self.path / "environment.json", environment(device))
+            if self.result() is None:
+                write_json(self.path / "environment.json", environment(device))
             yield
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to go on from, or to return."""
+        return any(path.exists() for path in (self.checkpoint, self.metrics, self.path / "result.json"))
 
     def config(self) -> RunConfig:
         """What the run is."""
@@ -95,9 +103,8 @@ class RunDirectory:
 
     def keep_embeddings(self, parts: dict[str, Any]) -> None:
         """Write embeddings and labels."""
-        part = self.path / ".embeddings.part.npz"
-        np.savez(part, **parts)
-        part.replace(self.path / "embeddings.npz")
+        with whole_file(self.path / "embeddings.npz") as file:
+            np.savez(file, **parts)
 
 
 def environment(device: torch.device) -> dict[str, Any]:

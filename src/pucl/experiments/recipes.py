@@ -1,7 +1,9 @@
 """The settings of the reference programs, as functions that return a configuration. A variant changes a field."""
 
+from pathlib import Path
 from typing import Any
 
+from pucl.data.registry import SOURCES
 from pucl.experiments.config import RunConfig, choose
 
 REFERENCE: dict[str, dict[str, Any]] = {
@@ -24,31 +26,39 @@ REFERENCE: dict[str, dict[str, Any]] = {
         "optimiser": "sgd",
         "learning_rate": 0.03,
         "weight_decay": 1e-4,
-        "schedule": "cosine",
+        "schedule": "step",
         "bank_momentum": 0.5,
         "crop": 0.2,
     },
 }
 """By framework; what is not named here is the default of `RunConfig`."""
 
-RECIPES: dict[str, dict[str, Any]] = {
-    # Everything that the reference programs do not agree on, or leave to the user, is the default of `RunConfig`.
-    "reference": {},
-    # The paper's size, for people with accelerators.
-    "paper": {"encoder": "resnet50", "epochs": 400, "batch_size": 256, "queue_size": 4096, "draws": 4096},
-    # Images of 32 x 32 on two cores in a quarter of an hour: half the resolution inside, and few but eager steps.
-    "small": {
-        "encoder": "small",
-        "stem": "half",
-        "epochs": 8,
-        "batch_size": 128,
-        "learning_rate": 2e-3,
-        "schedule": "cosine",
-        "crop": 0.2,
-        "blur": 0.0,
-    },
+PAPER: dict[str, Any] = {
+    "encoder": "resnet50",
+    "epochs": 400,
+    "batch_size": 256,
+    "queue_size": 4096,
+    "draws": 4096,
 }
-"""By name: what is changed in the settings of a framework."""
+SMALL: dict[str, Any] = {
+    "encoder": "small",
+    "stem": "half",
+    "epochs": 8,
+    "batch_size": 128,
+    "schedule": "cosine",
+    "crop": 0.2,
+    "blur": 0.0,
+}
+
+RECIPES: dict[str, dict[str, dict[str, Any]]] = {
+    # The reference programs; what they leave open is the default of `RunConfig`.
+    "reference": {framework: {} for framework in REFERENCE},
+    # The paper's size, for people with accelerators.
+    "paper": dict.fromkeys(REFERENCE, PAPER),
+    # Images of 32 x 32 on two cores in a quarter of an hour: half the resolution inside, and few but eager steps.
+    "small": {"simclr": SMALL | {"learning_rate": 2e-3}, "moco": SMALL, "cmc": SMALL},
+}
+"""By name and framework: what is changed in the reference settings."""
 
 FIRST_RUN: dict[str, dict[str, Any]] = {
     "digits": {
@@ -64,9 +74,21 @@ FIRST_RUN: dict[str, dict[str, Any]] = {
 """By data: what a first look should take, so that it is over in a minute on a laptop."""
 
 
-def recipe(framework: str, data: str, name: str = "reference", **changes: Any) -> RunConfig:
-    """The reference settings of a framework, then the recipe, what suits the data, and the changes."""
+def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -> RunConfig:
+    """The reference settings of a framework, those of a recipe or else of a first look at the data, and the changes.
+
+    Args:
+        framework: ``"simclr"``, ``"moco"`` or ``"cmc"``.
+        data: A known name or a path, which is made absolute: the run is the same from wherever it is continued.
+        name: Of the recipe; None is the reference's, with less work where the data are for a first look.
+        changes: Fields of `RunConfig`.
+    """
     choose("framework", framework, REFERENCE)
-    choose("recipe", name, RECIPES)
-    settings = REFERENCE[framework] | RECIPES[name] | FIRST_RUN.get(data, {}) | changes
-    return RunConfig(framework=framework, data=data, **settings)
+    if name is None:
+        start = FIRST_RUN.get(data, {})
+    else:
+        choose("recipe", name, RECIPES)
+        start = RECIPES[name][framework]
+    if data not in SOURCES and Path(data).expanduser().exists():
+        data = str(Path(data).expanduser().resolve())
+    return RunConfig(framework=framework, data=data, **(REFERENCE[framework] | start | changes))

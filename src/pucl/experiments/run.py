@@ -1,8 +1,6 @@
 """One run from configuration to result: train, embed, probe, keep."""
 
-import resource
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,17 +16,17 @@ from numpy.typing import NDArray
 
 from pucl import processes
 from pucl.data import ImageData, load
-from pucl.devices import check_precision, choose_device
+from pucl.devices import check_precision, choose_device, peak_memory, reset_peak_memory
 from pucl.evaluation import Monitor, accuracies, embed
 from pucl.experiments.build import build_framework, build_plan
-from pucl.experiments.config import ORACLE, UNTRAINED, RunConfig
+from pucl.experiments.config import ORACLE, PLAIN, UNTRAINED, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
+from pucl.experiments.log import RunLog
 from pucl.experiments.weights import need_safetensors, save_weights
 from pucl.files import write_json
 from pucl.frameworks.framework import ImageFramework
-from pucl.training.checkpoint import save_checkpoint
-from pucl.training.loop import Training, module_of
+from pucl.training.loop import Training, TrainingStoppedError, module_of
 from pucl.training.optimisers import make_optimiser
 
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
@@ -66,18 +64,22 @@ def run(
     with ExitStack() as claim:
         processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=place)))
         finished = processes.from_first(directory.result)
-        begun = finished is not None or processes.from_first(directory.checkpoint.exists)
-        if begun and not (resume or processes.restarted()):
-            raise ValueError(f"{out} holds a run that was begun: go on with --resume, or choose another directory")
+        if processes.from_first(lambda: directory.begun) and not (resume or processes.restarted()):
+            state = "was begun: go on with" if finished is None else "is finished: have it again with"
+            raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory")
         if finished is not None:
             return finished
         processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
         data = limited(load(config.data, root=root, image_size=config.image_size), config.limit)
+        for note in data.notes:
+            display.say(note)
+        reset_peak_memory(place)
         framework = build_framework(
             config, samples=len(data.pretrain), size=data.pretrain.size[0], device=place, compiled=compiled
         )
         embed_all = _embedding(framework)
         trained = train(config, framework, data, directory, embed_all, checkpoint_seconds, display)
+        processes.from_first(lambda: save_weights(directory.weights, framework, config))
         display.status("probing")
         began = time.monotonic()
         scores, embeddings = evaluate(data, embed_all)
@@ -85,7 +87,7 @@ def run(
             **scores,
             **trained,
             "evaluation_seconds": time.monotonic() - began,
-            "peak_memory_mib": _peak_memory(place),
+            "peak_memory_mib": peak_memory(place),
             "images": len(data.pretrain),
             "device": str(place),
             "processes": processes.world_size(),
@@ -94,7 +96,6 @@ def run(
 
         def keep() -> None:
             directory.keep_embeddings(embeddings)
-            save_weights(directory.weights, framework, config)
             write_json(out / "result.json", result)
             directory.checkpoint.unlink(missing_ok=True)
 
@@ -114,21 +115,64 @@ def train(
     """Train to the end, leaving a checkpoint now and then and a line of metrics for each epoch."""
     if config.correction == UNTRAINED:
         return {"seconds": 0.0}
-    labels = data.pretrain.labels
-    if config.correction == ORACLE and labels is None:
+    if config.correction == ORACLE and data.pretrain.labels is None:
         raise ValueError(f"the oracle knows the labels: expected data with labels, got {config.data}")
-    warnings: list[str] = []
+    log = RunLog(directory, data.pretrain)
 
     def warn(words: str) -> None:
-        warnings.append(words)
+        log.warnings.append(words)
         display.say(f"warning: {words}")
 
-    module = module_of(framework)
-    training = Training(
+    training = _make_training(config, framework, data, warn)
+    if log.resume(training):
+        display.say(f"going on from step {training.step} of {training.steps}")
+    elif _never_corrects(config, training.steps):
+        warn(
+            f"nothing will be corrected: the queue of {config.queue_size} keys is not full before the end. "
+            f"Try a smaller queue_size, or more epochs"
+        )
+    monitor = None
+    if config.monitor and data.train.labels is not None and Monitor.possible(data.train.labels):
+        monitor = Monitor(data.train.pixels, data.train.labels, embed_all)
+    with _interrupts() as stop:
+
+        def after_step() -> None:
+            if processes.any_of(stop.is_set(), training.device):
+                log.keep(training)
+                raise KeyboardInterrupt(f"saved at step {training.step} of {training.steps}; --resume goes on")
+            if time.monotonic() - log.saved > checkpoint_seconds:
+                log.keep(training)
+            display.step(training.position())
+
+        try:
+            for line in training.run(after_step):
+                if monitor is not None and _monitored(line["epoch"], config):
+                    line["knn"] = monitor.accuracy()
+                log.history.append(line)
+                display.epoch(line)
+        except ValueError as error:
+            log.keep_metrics()
+            kept = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"
+            raise TrainingStoppedError(
+                f"training stopped at step {training.step + 1} of {training.steps}, {kept}: {error}. "
+                f"Try a lower learning rate, gradient clipping (--clip 1), or a higher temperature"
+            ) from error
+    log.keep(training)
+    last = log.history[-1]
+    names = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "images_per_second")
+    about = {"seconds": log.seconds, "warnings": log.warnings}
+    return {name: last[name] for name in names if name in last} | about
+
+
+def _make_training(
+    config: RunConfig, framework: ImageFramework, data: ImageData, warn: Callable[[str], None]
+) -> Training[torch.Tensor]:
+    """The training that the configuration describes, before its first step."""
+    return Training(
         framework,
         make_optimiser(
             config.optimiser,
-            module.parameters(),
+            module_of(framework).parameters(),
             lr=config.learning_rate,
             momentum=config.momentum,
             weight_decay=config.weight_decay,
@@ -136,65 +180,35 @@ def train(
         data.pretrain,
         config.make_correction(),
         build_plan(config, steps_per_epoch=len(data.pretrain) // config.batch_size),
-        labels=labels if config.correction == ORACLE else None,
+        labels=data.pretrain.labels if config.correction == ORACLE else None,
         warn=warn,
     )
-    history: list[dict[str, Any]] = []
-    before = 0.0  # Seconds of training in earlier calls.
-    state = processes.from_first(directory.state)
-    if state is not None:
-        training.load(state)
-        before, warnings[:] = state["seconds"], state["warnings"]
-        history = [line for line in processes.from_first(directory.history) if line["step"] <= training.step]
-        display.say(f"going on from step {training.step} of {training.steps}")
-    started = saved = time.monotonic()
-    monitor = None
-    if config.monitor and data.train.labels is not None and Monitor.possible(data.train.labels):
-        monitor = Monitor(data.train.pixels, data.train.labels, embed_all)
-
-    def seconds() -> float:
-        return before + time.monotonic() - started
-
-    def keep() -> None:
-        """Every process holds the same state; the first writes it down."""
-        nonlocal saved
-        if processes.rank() == 0:
-            directory.keep_metrics(history)
-            save_checkpoint(directory.checkpoint, training.state() | {"seconds": seconds(), "warnings": list(warnings)})
-        saved = time.monotonic()
-
-    with _interrupts() as stop:
-
-        def after_step() -> None:
-            if processes.any_of(stop.is_set(), training.device):
-                keep()
-                raise KeyboardInterrupt
-            if time.monotonic() - saved > checkpoint_seconds:
-                keep()
-            display.step(training.position())
-
-        for line in training.run(after_step):
-            if monitor is not None and _monitored(line["epoch"], config):
-                line["knn"] = monitor.accuracy()
-            history.append(line)
-            display.epoch(line)
-    keep()
-    last = history[-1]
-    names = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "images_per_second")
-    return {**{name: last[name] for name in names if name in last}, "seconds": seconds(), "warnings": warnings}
 
 
 def evaluate(data: ImageData, embed_all: Embed) -> tuple[dict[str, float], dict[str, Any]]:
     """Accuracy of classifiers on frozen features, and the features themselves."""
     train = embed_all(data.train.pixels)
     embeddings: dict[str, Any] = {"train": train}
-    if data.test is None or data.train.labels is None or data.test.labels is None:
+    if data.test is None or data.train.labels is None or data.test.labels is None or not can_be_probed(data):
         return {}, embeddings
     test = embed_all(data.test.pixels)
     embeddings |= {"test": test, "train_labels": data.train.labels, "test_labels": data.test.labels}
     labels, test_labels = data.train.labels, data.test.labels
     scores = processes.from_first(lambda: accuracies(train, labels, test, test_labels, folds=data.folds))
     return scores, embeddings
+
+
+def can_be_probed(data: ImageData) -> bool:
+    """Whether there are labels to go by: of two classes at least, in training and test images."""
+    if data.test is None or data.test.labels is None or data.train.labels is None:
+        return False
+    return len(np.unique(data.train.labels)) > 1
+
+
+def _never_corrects(config: RunConfig, steps: int) -> bool:
+    """Whether MoCo's queue, before which nothing is corrected, is not full before the end."""
+    keys = steps * config.batch_size * (2 if config.symmetric else 1)
+    return config.framework == "moco" and config.correction != PLAIN and keys <= config.queue_size
 
 
 def _prepare(config: RunConfig, root: Path | None) -> None:
@@ -220,14 +234,6 @@ def _embedding(framework: ImageFramework) -> Embed:
 def _monitored(epoch: float, config: RunConfig) -> bool:
     """Whether the monitor looks after this epoch: so many times in a training, evenly, and at the end."""
     return int(epoch * config.monitor / config.epochs) > int((epoch - 1) * config.monitor / config.epochs)
-
-
-def _peak_memory(device: torch.device) -> float:
-    """The most memory that was in use, in MiB: of the accelerator, or of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    # Linux counts in kibibytes, macOS in bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def limited(data: ImageData, limit: int | None) -> ImageData:

@@ -33,13 +33,13 @@ class Difference:
 
     Args:
         mean: Mean difference over the seeds.
-        low: Lower end of the interval; minus infinity for a single pair.
+        low: Lower end of the interval; None for a single pair, which says nothing of it.
         high: Upper end.
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
     @classmethod
     def between(cls, values: list[float], base: list[float]) -> "Difference":
@@ -47,7 +47,7 @@ class Difference:
         differences = np.asarray(values, dtype=np.float64) - np.asarray(base, dtype=np.float64)
         mean = float(differences.mean())
         if len(differences) < 2:
-            return cls(mean, -math.inf, math.inf)
+            return cls(mean, None, None)
         margin = student_quantile(len(differences) - 1) * float(differences.std(ddof=1)) / math.sqrt(len(differences))
         return cls(mean, mean - margin, mean + margin)
 

@@ -49,6 +49,8 @@ class CMC(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if draws < 1:
+            raise ValueError(f"draws is how many entries of the bank are met: expected at least 1, got {draws}")
         self.encoders = nn.ModuleList([light_encoder, colour_encoder])
         self.heads = nn.ModuleList([light_head, colour_head])
         self.light_bank, self.colour_bank = (Bank(samples, dim, momentum, generator) for _ in range(2))

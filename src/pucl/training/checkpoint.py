@@ -1,25 +1,19 @@
 """The state of a training, in one file that is whole and holds no code."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from pucl.files import whole_file
+
 FORMAT = 1  # Rises when a checkpoint of an older pucl can no longer be continued.
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write beside the place and then into it in one step: a kill at any moment leaves the old state or the new."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            torch.save({"format": FORMAT, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write the state whole: a kill at any moment leaves the old one or the new."""
+    with whole_file(path) as file:
+        torch.save({"format": FORMAT, **state}, file)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -67,6 +67,8 @@ class Plan:
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {self.clip}")
         if self.epochs < 1:
             raise ValueError(f"epochs is how often all data are seen: expected at least 1, got {self.epochs}")
         if self.batch_size < 2:
@@ -152,6 +154,7 @@ class Training(Generic[_Samples]):
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
             "tally": {"sums": self.tally.sums, "steps": self.tally.steps},
+            "said": sorted(self.watch.said),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -162,6 +165,7 @@ class Training(Generic[_Samples]):
             self.scaler.load_state_dict(state["scaler"])
         self.step = state["step"]
         self.tally = Tally(dict(state["tally"]["sums"]), state["tally"]["steps"])
+        self.watch.said = set(state["said"])
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
         """Train to the end; after every epoch, what it came to.

@@ -104,7 +104,8 @@ def _adam(parameters: list[nn.Parameter], lr: float, momentum: float, weight_dec
 
 
 def _sgd(parameters: list[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> Optimizer:
-    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+    # Not fused: that form leaves its momentum unset where a gradient scaler skips the first step.
+    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
 
 
 OPTIMISERS: dict[str, Callable[[list[nn.Parameter], float, float, float], Optimizer]] = {

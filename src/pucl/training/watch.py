@@ -13,12 +13,15 @@ class Watch:
 
     Args:
         speak: Is told, in words, what is wrong and what to try.
+
+    Attributes:
+        said: What was said already, and is not said again.
     """
 
     def __init__(self, speak: Callable[[str], None]) -> None:
         self._speak = speak
         self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
-        self._said: set[str] = set()
+        self.said: set[str] = set()
 
     def see(self, metrics: Mapping[str, float]) -> None:
         """Take in one step: floored, tau_plus and unlabelled_similarity."""
@@ -44,6 +47,6 @@ class Watch:
         return sum(metrics[name] for metrics in self._steps) / len(self._steps)
 
     def _once(self, kind: str, words: str) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
+        if kind not in self.said:
+            self.said.add(kind)
             self._speak(words)
