@@ -1,14 +1,16 @@
 """What views cost: SimCLR's, made of a whole batch at once, and image by image with Pillow.
 
 Pillow's pipeline is that of the reference programs: the same operators with the same chances, in 8 bits, one image at a
-time, in Pillow and numpy alone.
+time. It comes in two forms. *Usual* is what torchvision's transforms do with a picture: chances are drawn from torch,
+number by number, and the end of the way is torch's too. *Lean* does the same with Python's own random numbers and
+numpy, which nobody's program does, but which shows what Pillow itself takes.
 """
 
 import importlib.util
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -32,8 +34,10 @@ class ViewsCost:
         threads: Threads of torch; Pillow has one.
         rounds: How often both were timed, in turn.
         ours: Milliseconds of a batch with `pucl.views`.
-        pillow: Milliseconds of a batch with Pillow.
-        speedup: Pillow's time over ours, round by round.
+        pillow: Milliseconds of a batch with Pillow in the usual way.
+        lean: The same in the lean way.
+        speedup: The usual time over ours, round by round.
+        lean_speedup: The lean time over ours.
     """
 
     batch: int
@@ -42,7 +46,9 @@ class ViewsCost:
     rounds: int
     ours: Spread
     pillow: Spread
+    lean: Spread
     speedup: Spread
+    lean_speedup: Spread
 
 
 def measure_views(
@@ -67,13 +73,15 @@ def measure_views(
     recipe = recipe or SimCLRViews(size=size)
     threads = threads or usable_cores()
     images = torch.randint(256, (batch, 3, size, size), generator=_generator(), dtype=torch.uint8)
-    generator, chance = _generator(), random.Random(SEED)  # noqa: S311 (no secret depends on it)
+    generator = _generator()
+    usual, lean = Usual(SEED), Lean(SEED)
     pictures = images.permute(0, 2, 3, 1).contiguous().numpy()
     with torch_threads(threads):
         timings = interleave(
             {
                 "ours": lambda: recipe(images, generator),
-                "pillow": lambda: make_with_pillow(pictures, recipe, chance),
+                "pillow": lambda: make_with_pillow(pictures, recipe, usual),
+                "lean": lambda: make_with_pillow(pictures, recipe, lean),
             },
             seconds=seconds,
         )
@@ -84,60 +92,138 @@ def measure_views(
         rounds=timings.rounds,
         ours=timings.milliseconds("ours"),
         pillow=timings.milliseconds("pillow"),
+        lean=timings.milliseconds("lean"),
         speedup=timings.ratio("pillow", "ours"),
+        lean_speedup=timings.ratio("lean", "ours"),
     )
 
 
+class Way(Protocol):
+    """Where chances come from, and how a picture becomes a tensor."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between these."""
+        ...
+
+    def whole(self, most: int) -> int:
+        """A whole number from 0 to this."""
+        ...
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below this in random order."""
+        ...
+
+    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
+        """The picture as float32 [3, height, width], normalised."""
+        ...
+
+
+class Usual:
+    """As torchvision does it: each number a tensor, and tensors at the end."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between these."""
+        return torch.empty(1).uniform_(low, high, generator=self._generator).item()
+
+    def whole(self, most: int) -> int:
+        """A whole number from 0 to this."""
+        return int(torch.randint(0, most + 1, (1,), generator=self._generator).item())
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below this in random order."""
+        numbers: list[int] = torch.randperm(count, generator=self._generator).tolist()
+        return numbers
+
+    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
+        """The picture as float32 [3, height, width], normalised."""
+        import numpy as np  # noqa: PLC0415
+
+        tensor = torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1).contiguous().to(torch.float32)
+        tensor = tensor.div(255)
+        mean, std = torch.tensor(recipe.mean), torch.tensor(recipe.std)
+        return tensor.clone().sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
+
+
+class Lean:
+    """The least that Python can do: its own random numbers, and numpy at the end."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 (no secret depends on it)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between these."""
+        return self._random.uniform(low, high)
+
+    def whole(self, most: int) -> int:
+        """A whole number from 0 to this."""
+        return self._random.randint(0, most)
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below this in random order."""
+        return self._random.sample(range(count), count)
+
+    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
+        """The picture as float32 [3, height, width], normalised."""
+        import numpy as np  # noqa: PLC0415
+
+        pixels = np.asarray(image, dtype=np.float32) / 255
+        pixels = (pixels - np.asarray(recipe.mean, dtype=np.float32)) / np.asarray(recipe.std, dtype=np.float32)
+        return torch.from_numpy(pixels.transpose(2, 0, 1))
+
+
 def make_with_pillow(
-    pictures: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", recipe: SimCLRViews, chance: random.Random
+    pictures: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", recipe: SimCLRViews, way: Way
 ) -> torch.Tensor:
     """One view of each picture [batch, height, width, 3], one picture after the other, normalised and stacked."""
     from PIL import Image  # noqa: PLC0415 (an extra)
 
-    views = [_to_tensor(_view(Image.fromarray(picture), recipe, chance), recipe) for picture in pictures]
+    views = [way.to_tensor(_view(Image.fromarray(picture), recipe, way), recipe) for picture in pictures]
     return torch.stack(views)
 
 
-def _view(image: "Image", recipe: SimCLRViews, chance: random.Random) -> "Image":
+def _view(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
     from PIL import ImageFilter  # noqa: PLC0415
     from PIL.Image import Resampling, Transpose  # noqa: PLC0415
 
     size = (recipe.size, recipe.size)
-    image = image.crop(_box(image.size, recipe, chance)).resize(size, Resampling.BILINEAR)
-    if chance.random() < recipe.flip:
+    image = image.crop(_box(image.size, recipe, way)).resize(size, Resampling.BILINEAR)
+    if way.uniform(0, 1) < recipe.flip:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
-    if chance.random() < recipe.jitter_probability:
-        image = _jitter(image, recipe, chance)
-    if chance.random() < recipe.greyscale:
+    if way.uniform(0, 1) < recipe.jitter_probability:
+        image = _jitter(image, recipe, way)
+    if way.uniform(0, 1) < recipe.greyscale:
         image = image.convert("L").convert("RGB")
-    if chance.random() < recipe.blur:
-        image = image.filter(ImageFilter.GaussianBlur(chance.uniform(0.1, 2.0)))
+    if way.uniform(0, 1) < recipe.blur:
+        image = image.filter(ImageFilter.GaussianBlur(way.uniform(0.1, 2.0)))
     return image
 
 
-def _box(size: tuple[int, int], recipe: SimCLRViews, chance: random.Random) -> tuple[int, int, int, int]:
+def _box(size: tuple[int, int], recipe: SimCLRViews, way: Way) -> tuple[int, int, int, int]:
     width, height = size
     for _ in range(10):
-        area = width * height * chance.uniform(*recipe.scale)
-        aspect = math.exp(chance.uniform(math.log(recipe.ratio[0]), math.log(recipe.ratio[1])))
+        area = width * height * way.uniform(*recipe.scale)
+        aspect = math.exp(way.uniform(math.log(recipe.ratio[0]), math.log(recipe.ratio[1])))
         wide, tall = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < wide <= width and 0 < tall <= height:
-            left, top = chance.randint(0, width - wide), chance.randint(0, height - tall)
+            left, top = way.whole(width - wide), way.whole(height - tall)
             return left, top, left + wide, top + tall
     return 0, 0, width, height
 
 
-def _jitter(image: "Image", recipe: SimCLRViews, chance: random.Random) -> "Image":
+def _jitter(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
     from PIL import ImageEnhance  # noqa: PLC0415
 
     enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
-    for column in chance.sample(range(4), 4):
+    for column in way.order(4):
         strength = recipe.jitter[column]
         if column < 3:
-            factor = chance.uniform(max(0.0, 1 - strength), 1 + strength)
+            factor = way.uniform(max(0.0, 1 - strength), 1 + strength)
             image = enhancers[column](image).enhance(factor)
         else:
-            image = _turn_hue(image, chance.uniform(-strength, strength))
+            image = _turn_hue(image, way.uniform(-strength, strength))
     return image
 
 
@@ -148,14 +234,6 @@ def _turn_hue(image: "Image", turns: float) -> "Image":
     hue, saturation, value = image.convert("HSV").split()
     turned = np.array(hue, dtype=np.uint8) + np.uint8(int(turns * 255) % 256)  # Wraps around, as hues do.
     return Image.merge("HSV", (Image.fromarray(turned), saturation, value)).convert("RGB")
-
-
-def _to_tensor(image: "Image", recipe: SimCLRViews) -> torch.Tensor:
-    import numpy as np  # noqa: PLC0415
-
-    pixels = np.asarray(image, dtype=np.float32) / 255
-    pixels = (pixels - np.asarray(recipe.mean, dtype=np.float32)) / np.asarray(recipe.std, dtype=np.float32)
-    return torch.from_numpy(pixels.transpose(2, 0, 1))
 
 
 def _generator() -> torch.Generator:

@@ -309,7 +309,8 @@ def train_sentences(report: train.Report) -> list[str]:
     sentences += [
         f"Views of {cost.batch} images take {_figure(cost.ours.median)} ms with {cost.threads} "
         f"thread{'s' if cost.threads > 1 else ''}: {_quartiles(cost.speedup)} times as fast as Pillow, image by "
-        f"image, with one ({_figure(cost.pillow.median)} ms)."
+        f"image, with one ({_figure(cost.pillow.median)} ms), and {_quartiles(cost.lean_speedup)} times as fast as "
+        f"Pillow at its leanest ({_figure(cost.lean.median)} ms)."
         for cost in report.views
     ]
     if report.views_missing is not None:
