@@ -246,7 +246,7 @@ def images_page(comparison: dict[str, Any]) -> str:
     lines += [
         "",
         "± is the standard deviation over seeds. The runs are in `records/images/cifar10-small`; other programs ran "
-        "beside some of them, so their times are upper bounds. The settings of the recipe were found by three short "
+        "beside some of them, so their times are upper bounds. The settings of the recipe were found by two short "
         "runs of one seed whose test accuracy was looked at; no choice was made between the runs shown.",
     ]
     return "\n".join(lines) + "\n"
