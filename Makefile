@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check bench format clean
 
 demo: $(READY)  ## the main job
-	$(BIN)/pucl compare simclr digits --seeds 3 --out demo
+	$(BIN)/pucl compare simclr digits --seeds 2 --out demo
 
 test: $(READY)  ## everything that must hold
 	$(BIN)/ruff format --check
