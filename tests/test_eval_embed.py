@@ -208,7 +208,7 @@ def test_the_fast_probe_agrees_with_the_references_recipe(tmp_path: Path) -> Non
     for probe in (fast, short, long):
         probe.fit(*train)
     assert fast.score(*train) > 0.99
-    assert short.score(*train) < 0.97  # The recipe as it is stops short of this.
+    assert short.score(*train) < long.score(*train)  # The recipe as it is stops short.
     assert long.score(*train) > 0.99
     assert fast.score(*test) < 1
     assert abs(fast.score(*test) - long.score(*test)) <= 0.015

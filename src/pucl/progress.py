@@ -91,7 +91,7 @@ def duration(seconds: float) -> str:
 
     Example:
         >>> duration(8.4), duration(100), duration(7300)
-        ('8 s', '1 min 40 s', '2 h 2 min')
+        ('8 s', '1 min 40 s', '2 h 1 min')
     """
     whole = round(seconds)
     if whole < 60:

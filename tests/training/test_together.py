@@ -22,7 +22,7 @@ from pucl.training.loop import Tally, Training, module_of
 from pucl.training.optimisers import make_optimiser
 
 STEPS = 20
-SIDE, IMAGES, BATCH = 8, 48, 16
+SIDE, IMAGES, BATCH = 16, 64, 32
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "simclr": ("simclr", {}),
     "simclr, three views, oracle": ("simclr", {"view_count": 3, "correction": "oracle"}),

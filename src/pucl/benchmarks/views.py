@@ -10,7 +10,7 @@ import importlib.util
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
@@ -98,6 +98,7 @@ def measure_views(
     )
 
 
+@runtime_checkable
 class Way(Protocol):
     """Where chances come from, and how a picture becomes a tensor."""
 

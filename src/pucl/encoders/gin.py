@@ -1,6 +1,7 @@
 """Graph isomorphism networks: graphs in, a vector for each node and one for each graph out."""
 
-from typing import Protocol
+import warnings
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from pucl.shapes import Float, Int, Tensor
 
 
+@runtime_checkable
 class Graphs(Protocol):
     """Some graphs as one graph of separate parts; `pucl.data.GraphBatch` is one."""
 
@@ -89,7 +91,9 @@ def _adjacency(edges: Int[Tensor, "2 edge"], nodes: int) -> Tensor:
     starts = torch.zeros(nodes + 1, dtype=torch.int64, device=edges.device)
     starts[1:] = torch.bincount(target, minlength=nodes).cumsum(0)
     ones = torch.ones(len(source), device=edges.device)
-    return torch.sparse_csr_tensor(starts, source, ones, size=(nodes, nodes))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)", UserWarning)
+        return torch.sparse_csr_tensor(starts, source, ones, size=(nodes, nodes), check_invariants=False)
 
 
 def _convolution() -> type[nn.Module]:
