@@ -22,7 +22,7 @@ from pucl.training.loop import Tally, Training, module_of
 from pucl.training.optimisers import make_optimiser
 
 STEPS = 20
-SIDE, IMAGES, BATCH = 16, 64, 32
+SIDE, IMAGES, BATCH = 8, 48, 16
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "simclr": ("simclr", {}),
     "simclr, three views, oracle": ("simclr", {"view_count": 3, "correction": "oracle"}),
@@ -60,22 +60,18 @@ def make_training(config: RunConfig, kind: torch.dtype) -> Training[torch.Tensor
 
 def train(name: str) -> dict[str, Any]:
     """Losses of the first steps, the gradient of the first one that has a loss, and the state in the end."""
-    precise, ordinary = (make_training(config_of(name), kind) for kind in (torch.float64, torch.float32))
-    while not precise.tally.steps:  # A queue is empty at first.
-        precise.advance()
+    training = make_training(config_of(name), torch.float64)
     losses: list[float] = []
+    gradient: list[float] = []
     while len(losses) < STEPS:
-        ordinary.tally = Tally()
-        ordinary.advance()
-        losses += [ordinary.tally.sums["loss"]] if ordinary.tally.steps else []
-    gradients = [p.grad.flatten() for p in precise.module.parameters() if p.grad is not None]
-    state = {name: value.double().flatten().tolist() for name, value in ordinary.module.state_dict().items()}
-    return {
-        "loss": precise.tally.sums["loss"],
-        "gradient": torch.cat(gradients).tolist(),
-        "losses": losses,
-        "state": state,
-    }
+        training.tally = Tally()
+        training.advance()
+        losses += [training.tally.sums["loss"]] if training.tally.steps else []  # A queue is empty at first.
+        if losses and not gradient:
+            parts = [p.grad.flatten() for p in training.module.parameters() if p.grad is not None]
+            gradient = torch.cat(parts).tolist()
+    state = {name: value.double().flatten().tolist() for name, value in training.module.state_dict().items()}
+    return {"losses": losses, "gradient": gradient, "state": state}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -94,11 +90,11 @@ def reports() -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_train_as_one(reports: list[dict[str, Any]], kind: str) -> None:
-    """Loss and gradient in double precision, where a difference is a fault; the losses of 20 steps in float32."""
+    """In double precision, where a difference is a fault: in single precision Adam makes rounding errors grow."""
     one = train(kind)
     for report in reports:
         two = report[kind]
-        assert two["loss"] == pytest.approx(one["loss"], rel=1e-12)
+        assert two["losses"][0] == pytest.approx(one["losses"][0], rel=1e-12)
         gradient, expected = np.array(two["gradient"]), np.array(one["gradient"])
         assert np.linalg.norm(expected) > 1e-3
         assert np.linalg.norm(gradient - expected) <= 1e-10 * np.linalg.norm(expected)
