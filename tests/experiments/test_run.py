@@ -27,19 +27,6 @@ from pucl.experiments.recipes import recipe
 from pucl.experiments.run import limited, run
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two kinds of tiny pictures, bright at the top or at the bottom, in a .npz file."""
-    random = np.random.default_rng(0)
-    labels = np.arange(60) % 2
-    images = random.integers(0, 120, (60, 8, 8, 3))
-    images[labels == 0, :4] += 120
-    images[labels == 1, 4:] += 120
-    path = tmp_path_factory.mktemp("data") / "pictures.npz"
-    np.savez(path, images=images.astype(np.uint8), labels=labels)
-    return path
-
-
 def small(pictures: Path, framework: str = "simclr", **changes: Any) -> RunConfig:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "dim": 8, "queue_size": 24, "draws": 16, "flip": 0.0}
     return recipe(framework, str(pictures), **(settings | changes))

@@ -8,24 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pucl.experiments.weights import read_weights
 
 OPTIONS = ["--epochs=120", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    random = np.random.default_rng(0)
-    labels = np.arange(60) % 2
-    images = random.integers(0, 120, (60, 8, 8, 3))
-    images[labels == 0, :4] += 120
-    images[labels == 1, 4:] += 120
-    path = tmp_path_factory.mktemp("data") / "pictures.npz"
-    np.savez(path, images=images.astype(np.uint8), labels=labels)
-    return path
 
 
 def torchrun(framework: str, pictures: Path, out: Path) -> "subprocess.Popen[str]":
