@@ -198,7 +198,12 @@ def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timeout)
+    # torchrun keeps one store for all its attempts: without names of its own, an attempt may find the address of a
+    # process that died, and wait for it for ever.
+    meeting, number, count = next(dist.rendezvous("env://", timeout=timeout))  # type: ignore[attr-defined]
+    store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", meeting)  # type: ignore[attr-defined]
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=timeout)
     try:
         yield
     finally:
