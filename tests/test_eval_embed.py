@@ -14,6 +14,7 @@ from pucl.data import load
 from pucl.evaluation import FullBatchLinearProbe, LinearProbe
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run
+from pucl.experiments.trained import load_images
 
 COUNT, SIDE = 60, 8
 
@@ -76,14 +77,14 @@ def test_both_linear_probes_and_their_difference(
     printed = capsys.readouterr().out
     assert "reference - linear" in printed
     assert "on 40 its 100 epochs are so few steps" in printed
-    assert record["images"] == 40
+    assert record["samples"] == 40
     assert printed.splitlines()[2].endswith(f"{100 * (reference - linear):+.2f}")
 
 
 def test_eval_on_other_data(runs: list[Path], pictures: Path, tmp_path: Path) -> None:
     """The run's own file, but all of it: there are more images to learn from than the run's limit."""
     (record,) = evaluated([str(runs[0]), "--data", str(pictures)], tmp_path / "eval.json")
-    trained = pucl.load(runs[0])
+    trained = load_images(runs[0])
     data = load(pictures)
     assert data.test is not None
     assert data.train.labels is not None

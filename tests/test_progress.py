@@ -2,21 +2,23 @@
 
 import io
 import sys
+from typing import Any
 
 import pytest
 
 from pucl.experiments.display import Display
 from pucl.progress import Line, Progress, duration
 
-METRICS = {
+METRICS: dict[str, Any] = {
     "epoch": 3,
     "epochs": 12,
     "step": 30,
     "steps": 120,
     "loss": 5.31234,
     "floored": 0.024,
-    "images_per_second": 712.3,
+    "samples_per_second": 712.3,
     "seconds_left": 80.4,
+    "unit": "images",
 }
 
 

@@ -18,6 +18,7 @@ from pucl.losses import (
 
 if TYPE_CHECKING:
     from pucl.experiments.trained import Trained
+    from pucl.experiments.trained_graphs import TrainedGraphs
 
 __version__ = "0.1.0"
 
@@ -38,8 +39,8 @@ __all__ = [
 ]
 
 
-def load(run: str | Path) -> "Trained":
-    """The encoder of a finished run, ready to encode; see `pucl.experiments.trained.Trained`.
+def load(run: str | Path) -> "Trained | TrainedGraphs":
+    """The encoder of a finished run, ready to encode images (see `Trained`) or graphs (see `TrainedGraphs`).
 
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.

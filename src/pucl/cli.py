@@ -12,6 +12,8 @@ import pucl
 COMMANDS = {
     "train": "train one encoder on your images, with corrected negatives, and evaluate it",
     "compare": "train with several corrections and seeds, and show what each was worth",
+    "table": "run one of the paper's tables, beside the paper's numbers",
+    "ablate": "change one setting at a time, and see what it is worth",
     "eval": "embed data anew with the encoder of a finished run, and measure what classifiers make of it",
     "embed": "write the embeddings of your images to a file",
     "data": "list and get data sets",

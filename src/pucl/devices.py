@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
@@ -146,3 +147,18 @@ def peak_memory(device: torch.device) -> float:
         return int(fields["VmHWM"].split()[0]) / 2**10
     # macOS counts in bytes, others in kibibytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+@contextlib.contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Take numbers too small for full precision (below 1e-38 in float32) as zero for a while, on CPUs that can.
+
+    Where scores saturate, gradients are full of them, and a matrix product with such numbers is several times as slow.
+    Only for a while, since numpy's own tests of the floating point would find them gone.
+    """
+    flushed = torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        if flushed:
+            torch.set_flush_denormal(False)

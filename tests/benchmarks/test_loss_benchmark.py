@@ -27,7 +27,7 @@ from pucl.benchmarks.measure import (
     torch_threads,
 )
 from pucl.cli import main
-from pucl.commands import bench
+from pucl.commands.bench import loss as loss_command
 from pucl.contrast.streaming import TILE
 from pucl.corrections import CORRECTIONS
 
@@ -145,7 +145,7 @@ def test_contender_with_another_loss_fails_the_benchmark(
 
     wrong = Peer(distribution="wrong", loss="plain", load=load, floats=lambda batch: batch)
     monkeypatch.setattr(loss_benchmark, "PEERS", {"wrong": wrong})
-    monkeypatch.setattr(bench, "PEERS", {"wrong": wrong})
+    monkeypatch.setattr(loss_command, "PEERS", {"wrong": wrong})
     assert (
         main(["bench", "loss", "--batch-sizes=4", "--losses=plain", "--seconds=0.01", "--threads=1", "--no-memory"])
         == 1

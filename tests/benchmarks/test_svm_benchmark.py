@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pucl.benchmarks import svm as svm_benchmark
-from pucl.benchmarks.svm import SHAPES, SVMSettings, as_text, measure_svm, pooled_features
+from pucl.benchmarks.svm import SHAPES, SVMSettings, measure_svm, pooled_features
+from pucl.commands.bench.graph import svm_table
 from pucl.evaluation import SVMResult
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")
@@ -21,13 +22,15 @@ def test_both_ways_are_timed_and_agree(scale: bool) -> None:
     record = measure_svm(replace(SMALL, scale=scale), {"small": pooled_features(40, 2, 10)}, told.append)
     (row,) = record.rows
     assert (row.name, row.graphs, row.dim, row.classes) == ("small", 40, 96, 2)
-    assert row.equal
+    assert (row.equal, row.scaled) == (True, scale)
     assert len(row.accuracies) == 2
     assert {name: len(times) for name, times in row.seconds.items()} == {"sklearn": 2, "sklearn jobs": 2, "ours": 2}
     quotients = np.divide(row.seconds["sklearn"], row.seconds["ours"])
     assert row.ratios["sklearn"] == pytest.approx(np.median(quotients))
     assert len(told) == 6
-    assert "yes" in as_text(record).splitlines()[1]
+    (line,) = svm_table(record.rows, jobs=1).splitlines()[3:]
+    assert line.split()[-1] == "yes"
+    assert ("scaled" in line) == scale
 
 
 def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +38,7 @@ def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svm_benchmark, "cross_validated_svm", lambda *_, **__: another)
     record = measure_svm(SMALL, {"small": pooled_features(40, 2, 10)})
     assert not record.rows[0].equal
-    assert "NO" in as_text(record)
+    assert svm_table(record.rows, jobs=1).split()[-1] == "NO"
 
 
 def test_made_up_embeddings_have_the_size_of_the_set(monkeypatch: pytest.MonkeyPatch) -> None:

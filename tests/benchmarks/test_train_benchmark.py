@@ -18,7 +18,7 @@ from pucl.benchmarks.measure import FEWEST, MOST, Peak, Spread
 from pucl.benchmarks.train import BareEncoder, BareLoss, Settings, Witness, make_steps, make_training, witness_step
 from pucl.benchmarks.views import ViewsCost
 from pucl.cli import main
-from pucl.commands import bench
+from pucl.commands.bench.train import train_sentences
 from pucl.contrast.compare import compare
 from pucl.training.loop import Training
 
@@ -178,9 +178,7 @@ def test_missing_peak_and_aim_are_told() -> None:
         ratios={"step/encoder": spread},
     )
     machine: dict[str, object] = {"load_average_before": 0.0, "cores": 2}
-    sentences = bench.train_sentences(
-        train.Report(versions={}, machine=machine, rows=[row], views=[], views_missing=None)
-    )
+    sentences = train_sentences(train.Report(versions={}, machine=machine, rows=[row], views=[], views_missing=None))
     assert sentences == [
         "A step of simclr with small takes 1.10 (1.00-1.20) times as long as the bare encoder; the aim is 1.35 at "
         "most.",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from examples import ALL, related_views
 from pucl.benchmarks.measure import peak_memory
 from pucl.contrast import streaming
-from pucl.contrast.objectives import Objective, Summary
+from pucl.contrast.objectives import OBJECTIVES, Objective, Summary, summarise
+from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
-from pucl.corrections import PUCL, Correction, Hard, Ring
+from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.functional import compare, contrastive_loss, pair_up, pair_views
 
 
@@ -113,3 +115,136 @@ def test_memory_is_linear(correction: Correction) -> None:
     if peak.bytes is None:
         pytest.skip(str(peak.missing))
     assert peak.bytes < 300 * 2**20
+
+
+SOFTPLUS = [Plain(), Debiased(tau_plus=0.2), Hard(beta=0.7), PUCL(alpha=0.3, c=0.1, beta=2.0), Hard(beta=300.0)]
+
+
+def nodes_and_graphs(scale: float, nodes: int = 23, graphs: int = 7) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    local, whole = (torch.randn(count, 4, dtype=torch.float64) for count in (nodes, graphs))
+    return (scale * local).requires_grad_(), (scale * whole).requires_grad_(), torch.randint(0, graphs, (nodes,))
+
+
+def left_out(pairs: Pairs, how: str) -> Pairs:
+    """The same pairs with others left out: by unique ids in any order, by labels, by a mask, by both, or none."""
+    anchors, samples = pairs.shape
+    order = torch.randperm(samples)
+    changes: dict[str, dict[str, torch.Tensor | None]] = {
+        "graphs": {},
+        "ids": {"query_ids": torch.randint(-3, samples + 3, (anchors,)), "key_ids": order},
+        "labels": {"query_ids": torch.randint(0, 3, (anchors,)), "key_ids": torch.randint(0, 3, (samples,))},
+        "one class": {"query_ids": torch.arange(anchors) % 2, "key_ids": torch.zeros_like(order)},
+        "mask": {"query_ids": None, "key_ids": None, "mask": torch.rand(anchors, samples) > 0.5},
+        "both": {"mask": torch.rand(anchors, samples) > 0.5},
+        "none": {"query_ids": None, "key_ids": None},
+    }
+    return replace(pairs, **changes[how])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tiles", ["small", "large"])
+@pytest.mark.parametrize("how", ["graphs", "ids", "labels", "one class", "mask", "both", "none"])
+@pytest.mark.parametrize("scale", [0.3, 30.0])
+@pytest.mark.parametrize("correction", SOFTPLUS, ids=str)
+def test_averages_of_softplus(
+    correction: Correction, scale: float, how: str, tiles: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tiles == "small":
+        monkeypatch.setattr(streaming, "TILE", 5)
+    local, whole, graph_of = nodes_and_graphs(scale)
+    for group in (None, torch.arange(len(local)) % 3):
+        results = []
+        for stream in (False, True):
+            torch.manual_seed(1)
+            pairs = replace(left_out(pair_local_global(local, whole, graph_of), how), group=group)
+            outcome = compare(pairs, correction, objective="jensen_shannon", streaming=stream)
+            gradients = torch.autograd.grad(outcome.loss.sum(), [local, whole])
+            results.append([outcome.loss.detach(), outcome.floored, outcome.unlabelled_similarity, *gradients])
+        torch.testing.assert_close(results[1], results[0], rtol=1e-9, atol=1e-9 * scale)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("temperature", [0.5, 0.01])
+@pytest.mark.parametrize("correction", SOFTPLUS, ids=str)
+def test_averages_of_softplus_of_cosines(correction: Correction, temperature: float) -> None:
+    views = [view.requires_grad_() for view in related_views(9, 4)]
+    results = []
+    for stream in (False, True):
+        pairs = pair_views(views, temperature=temperature)
+        outcome = compare(pairs, correction, objective="jensen_shannon", streaming=stream)
+        gradients = torch.autograd.grad(outcome.loss.sum(), views)
+        results.append([outcome.loss.detach(), outcome.unlabelled_similarity, *gradients])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("tilt", [0.0, 0.7])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_gradients_of_averages_of_softplus(tilt: float, bounded: bool) -> None:
+    local, whole, graph_of = nodes_and_graphs(1.0, nodes=12)
+    count = torch.full((12,), 6.0, dtype=torch.float64)
+
+    def averages(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        sums: torch.Tensor = streaming._softplus_averages(
+            query, key, count, tilt, bounded, 0, graph_of, torch.arange(7), None
+        )
+        return sums[0]
+
+    assert torch.autograd.gradcheck(averages, (local, whole))
+    torch.library.opcheck(
+        torch.ops.pucl.softplus_averages.default,
+        (local, whole, count, tilt, bounded, 0, graph_of, torch.arange(7), None),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+@pytest.mark.parametrize("correction", [PUCL(), Hard(), Hard(beta=50.0)], ids=str)
+def test_scores_of_any_size_in_single_precision(correction: Correction) -> None:
+    """Scores of hundreds, of which exponentials are neither ordinary numbers nor quickly made."""
+    local, whole, graph_of = nodes_and_graphs(12.0)
+    expected = compare(pair_local_global(local, whole, graph_of), correction, objective="jensen_shannon")
+    wanted = torch.autograd.grad(expected.loss.sum(), [local, whole])
+    single = [tensor.detach().float().requires_grad_() for tensor in (local, whole)]
+    pairs = pair_local_global(single[0], single[1], graph_of)
+    assert pairs.shape == (23, 7)
+    outcome = compare(pairs, correction, objective="jensen_shannon", streaming=True)
+    gradients = torch.autograd.grad(outcome.loss.sum(), single)
+    torch.testing.assert_close(outcome.loss.double(), expected.loss, rtol=1e-4, atol=1e-4)
+    for mine, other in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(mine.double(), other, rtol=2e-3, atol=2e-3)
+
+
+def test_who_meets_nobody_has_no_average() -> None:
+    local, whole, graph_of = nodes_and_graphs(3.0)
+    pairs = replace(pair_local_global(local, whole, graph_of), mask=torch.zeros(23, 7, dtype=torch.bool))
+    for correction in (*SOFTPLUS, Ring(lower=0.0, upper=0.5)):
+        for stream in (False, True):
+            form = OBJECTIVES["jensen_shannon"]
+            summary = (
+                streaming.stream(pairs, correction, form) if stream else summarise(pairs.comparison(), correction, form)
+            )
+            assert summary.unlabelled.tolist() == [0.0] * 23
+            assert summary.unlabelled_similarity == 0
+
+
+def test_nodes_and_their_own_graphs() -> None:
+    local, whole, graph_of = nodes_and_graphs(1.0)
+    pairs = pair_local_global(local, whole, graph_of)
+    torch.testing.assert_close(pairs.positive[:, 0], (local * whole[graph_of]).sum(dim=1))
+    assert torch.autograd.gradcheck(lambda query, key: pair_local_global(query, key, graph_of).positive, (local, whole))
+
+
+@pytest.mark.slow
+def test_memory_of_softplus_is_linear() -> None:
+    """300,000 nodes and 128 graphs: a matrix of logits would take 147 MiB, vectors of eight numbers 9."""
+    local, whole = torch.randn(300_000, 8, requires_grad=True), torch.randn(128, 8, requires_grad=True)
+    graph_of = torch.arange(300_000) * 128 // 300_000
+
+    def step(nodes: int) -> None:
+        pairs = pair_local_global(local[:nodes], whole, graph_of[:nodes])
+        compare(pairs, Hard(), objective="jensen_shannon").loss.sum().backward()
+
+    step(2000)
+    peak = peak_memory(lambda: step(300_000))
+    if peak.bytes is None:
+        pytest.skip(str(peak.missing))
+    assert peak.bytes < 100 * 2**20

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -268,3 +269,28 @@ def test_structure_tells_shapes() -> None:
     means = np.stack([features[fit][graphs.labels[fit] == label].mean(0) for label in range(4)])
     nearest = ((features[score][:, None] - means) ** 2).sum(-1).argmin(1)
     assert 0.75 < (nearest == graphs.labels[score]).mean() < 0.99
+
+
+def test_sets_know_whether_they_are_undirected() -> None:
+    assert load_graphs("shapes").undirected
+    assert load_graphs("shapes").batch([1]).to("cpu").undirected
+    graphs = random_set()
+    assert not graphs.undirected
+    assert not graphs.batch([0]).undirected
+    both = replace(
+        graphs,
+        edges=np.concatenate([graphs.edges, graphs.edges[::-1]], axis=1)[:, two_of_each(graphs.edge_start)],
+        edge_start=2 * graphs.edge_start,
+    )
+    assert both.undirected
+    # As many edges there as back, but one of them more often than its opposite.
+    uneven = replace(random_set(graphs=2), edges=np.zeros((2, 3), np.int32), edge_start=np.array([0, 3, 3]))
+    assert uneven.undirected
+    assert uneven.node_start[1] > 1
+    assert not replace(uneven, edges=np.array([[0, 0, 1], [1, 1, 0]], np.int32)).undirected
+
+
+def two_of_each(edge_start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of each graph's edges in the list of all edges followed by all of them the other way round."""
+    spans = [np.arange(first, last) for first, last in pairwise(edge_start)]
+    return np.concatenate([np.concatenate([span, span + edge_start[-1]]) for span in spans])

@@ -1,13 +1,16 @@
-"""The graph encoder, against a loop over nodes."""
+"""The graph encoder, against a loop over nodes and against torch_geometric."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from pucl.data import load_graphs
+from pucl.data import GraphBatch, load_graphs
 from pucl.encoders.gin import GIN
-
-pytest.importorskip("torch_geometric", reason="the graphs extra is not installed")
+from pucl.encoders.synchronised import SynchronisedBatchNorm, synchronise_batch_norms
 
 
 def test_against_a_loop_over_nodes() -> None:
@@ -52,3 +55,111 @@ def test_a_graph_does_not_see_the_others() -> None:
 def test_wrong_sizes() -> None:
     with pytest.raises(ValueError, match="dimensions of at least 1 each: got 3 inputs, 32 hidden and 0 layers"):
         GIN(3, layers=0)
+
+
+def doubled(indices: list[int]) -> GraphBatch:
+    batch = load_graphs("shapes").batch(indices)
+    return replace(batch, x=batch.x.double())
+
+
+def directed() -> GraphBatch:
+    """Edges in one direction, some twice, one from a node to itself, in no order; the last node has none."""
+    edges = torch.tensor([[4, 0, 2, 0, 3, 1, 1, 5], [0, 1, 0, 1, 4, 1, 3, 2]])
+    return GraphBatch(torch.randn(7, 3, dtype=torch.float64), edges, torch.tensor([0, 0, 0, 0, 0, 1, 1]), 2)
+
+
+def shuffled() -> GraphBatch:
+    """Both directions of every edge, in no order, and nobody has said that they are there."""
+    batch = doubled([0, 150, 399])
+    order = torch.randperm(batch.edge_index.shape[1])
+    return replace(batch, edge_index=batch.edge_index[:, order], undirected=False)
+
+
+def nodes_in_no_order() -> GraphBatch:
+    batch = directed()
+    return replace(batch, graph_of=torch.tensor([1, 0, 0, 1, 0, 1, 0]))
+
+
+def without_edges() -> GraphBatch:
+    return replace(directed(), edge_index=torch.zeros(2, 0, dtype=torch.int64))
+
+
+GRAPHS = [lambda: doubled([0, 150, 399]), shuffled, directed, nodes_in_no_order, without_edges]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", GRAPHS)
+def test_against_torch_geometric(make: Callable[[], GraphBatch]) -> None:
+    """Vectors, gradients of every weight and of the features, running statistics, and the weights a seed gives."""
+    geometric = pytest.importorskip("torch_geometric.nn")
+    graphs = make()
+    torch.manual_seed(3)
+    ours = GIN(graphs.x.shape[1], hidden=6, layers=3).double()
+    torch.manual_seed(3)
+    theirs = nn.ModuleList()
+    for size in (graphs.x.shape[1], 6, 6):
+        theirs.append(geometric.GINConv(nn.Sequential(nn.Linear(size, 6), nn.ReLU(), nn.Linear(6, 6))))
+    norms = nn.ModuleList(nn.BatchNorm1d(6) for _ in theirs)
+    theirs, norms = theirs.double(), norms.double()
+
+    features = [graphs.x.clone().requires_grad_() for _ in range(2)]
+    local, whole = ours(replace(graphs, x=features[0]))
+    x, kept = features[1], []
+    for convolution, norm in zip(theirs, norms, strict=True):
+        x = norm(torch.relu(convolution(x, graphs.edge_index)))
+        kept.append(x)
+    expected = torch.cat(kept, dim=1)
+    expected_whole = expected.new_zeros(graphs.graphs, 18).index_add(0, graphs.graph_of, expected)
+    torch.testing.assert_close(local, expected)
+    torch.testing.assert_close(whole, expected_whole)
+
+    gradients = torch.randn_like(local), torch.randn_like(whole)
+    torch.autograd.backward([local, whole], gradients)
+    torch.autograd.backward([expected, expected_whole], gradients)
+    pairs = [(features[0], features[1]), *zip(ours.norms.parameters(), norms.parameters(), strict=True)]
+    pairs += zip(ours.convolutions.parameters(), theirs.parameters(), strict=True)
+    for mine, other in pairs:
+        assert mine.equal(other)
+        torch.testing.assert_close(mine.grad, other.grad)
+    torch.testing.assert_close(dict(ours.norms.named_buffers()), dict(norms.named_buffers()))
+
+
+@pytest.mark.parametrize("make", GRAPHS)
+def test_gradients_in_double_precision(make: Callable[[], GraphBatch]) -> None:
+    graphs = make()
+    graphs = replace(graphs, x=graphs.x[:, :3].contiguous())
+    encoder = GIN(3, hidden=2, layers=2).double()
+    for norm in encoder.norms:
+        norm.register_parameter("weight", nn.Parameter(torch.randn(2, dtype=torch.float64)))
+
+    def vectors(x: Tensor) -> tuple[Tensor, Tensor]:
+        local, whole = encoder(replace(graphs, x=x))
+        return torch.tanh(local[:8]), whole
+
+    assert torch.autograd.gradcheck(vectors, graphs.x.requires_grad_(), fast_mode=True)
+
+
+def test_whoever_has_nodes_edges_and_graphs_will_do() -> None:
+    batch = load_graphs("shapes").batch([3, 7])
+    encoder = GIN(batch.x.shape[1]).eval()
+    bare = SimpleNamespace(x=batch.x, edge_index=batch.edge_index, graph_of=batch.graph_of, graphs=batch.graphs)
+    assert batch.undirected
+    torch.testing.assert_close(encoder(bare)[0], encoder(batch)[0])
+
+
+def test_states_from_when_layers_were_those_of_torch_geometric() -> None:
+    encoder = GIN(3)
+    state = encoder.state_dict()
+    old = dict(state) | {f"convolutions.{layer}.eps": torch.zeros(1) for layer in range(3)}
+    other = GIN(3)
+    other.load_state_dict(old)
+    assert all(value.equal(state[name]) for name, value in other.state_dict().items())
+    assert "convolutions.0.eps" in old
+
+
+def test_norms_can_work_together() -> None:
+    encoder = GIN(3)
+    names = list(encoder.state_dict())
+    synchronise_batch_norms(encoder, torch.device("cpu"))
+    assert all(isinstance(norm, SynchronisedBatchNorm) for norm in encoder.norms)
+    assert list(encoder.state_dict()) == names

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from pucl.encoders import HEADS, make_head, mlp_head, simclr_head
+from pucl.encoders.heads import ResidualHead, _Residual
 
 
 def layers(head: nn.Module) -> list[str]:
@@ -38,3 +39,22 @@ def test_wrong_heads_are_refused() -> None:
         make_head("simclrr", 24)
     with pytest.raises(ValueError, match="dimensions of at least 1 each: got 24 features, 512 hidden and dim 0"):
         make_head("simclr", 24, dim=0)
+
+
+def test_very_many_rows_go_through_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Residual, "BLOCK", 4 * 5)
+    head = ResidualHead(5, dim=3).double()
+    for parameter in head.parameters():
+        nn.init.normal_(parameter)
+    few, many = (torch.arange(55.0, dtype=torch.float64).view(11, 5).sin().requires_grad_() for _ in range(2))
+    weights = torch.randn(11, 3, dtype=torch.float64)
+    results = []
+    for x, out in ((few, head.block(few) + head.shortcut(few)), (many, head(many))):
+        head.zero_grad()
+        out.backward(weights)
+        results.append([out.detach(), x.grad, *(parameter.grad for parameter in head.parameters())])
+        assert (type(out.grad_fn).__name__ == "_ResidualBackward") == (x is many)
+    torch.testing.assert_close(results[1], results[0])
+    assert torch.autograd.gradcheck(head, many)
+    with torch.no_grad():
+        torch.testing.assert_close(head(many), results[0][0])

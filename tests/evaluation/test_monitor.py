@@ -18,27 +18,36 @@ def images(labels: NDArray[np.int64]) -> NDArray[np.uint8]:
     return (noise + 200 * labels[:, None, None, None]).astype(np.uint8)
 
 
+def accuracy(pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+    monitor = Monitor(labels)
+    return monitor.accuracy(brightness(pixels[monitor.places]))
+
+
 @pytest.mark.parametrize("order", ["sorted", "in turns"])
 def test_good_features_are_seen(order: str) -> None:
     labels = np.arange(400) % 2 if order == "in turns" else np.repeat([0, 1], 200)
-    assert Monitor(images(labels), labels, brightness).accuracy() == 1.0
+    assert accuracy(images(labels), labels) == 1.0
 
 
 def test_useless_features_are_seen() -> None:
     labels = np.random.default_rng(1).integers(0, 2, 2000)
-    assert Monitor(images(np.zeros(2000, dtype=np.int64)), labels, brightness).accuracy() < 0.6
+    assert accuracy(images(np.zeros(2000, dtype=np.int64)), labels) < 0.6
 
 
 def test_more_images_than_it_looks_at() -> None:
     labels = np.arange(6000) % 2
-    seen: list[int] = []
+    assert len(Monitor(labels).places) == 5000
+    assert accuracy(images(labels), labels) == 1.0
 
-    def count(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        seen.append(len(pixels))
-        return brightness(pixels)
 
-    assert Monitor(images(labels), labels, count).accuracy() == 1.0
-    assert seen == [5000]
+def test_the_same_places_every_time_and_as_few_as_asked() -> None:
+    labels = np.arange(6000) % 2
+    places = Monitor(labels, most=300).places
+    np.testing.assert_array_equal(places, Monitor(labels, most=300).places)
+    assert len(np.unique(places)) == 300
+    assert 0.3 < np.mean(labels[places]) < 0.7
+    assert len(Monitor(labels, most=1).places) == 100  # Fewer would tell nothing.
+    np.testing.assert_array_equal(Monitor(labels[:40]).places, np.arange(40))
 
 
 def test_needs_labels_and_some_images() -> None:

@@ -19,17 +19,21 @@ from pucl import devices
 from pucl.cli import main
 from pucl.data import load
 from pucl.evaluation import FullBatchLinearProbe
-from pucl.experiments import run as run_module
-from pucl.experiments.compare import as_csv, as_text, compare_corrections
-from pucl.experiments.config import RunConfig
+from pucl.experiments import images as images_module
+from pucl.experiments.compare import compare_corrections
+from pucl.experiments.config import ImageConfig
 from pucl.experiments.directory import RunDirectory
+from pucl.experiments.images import ImageTask, limited
+from pucl.experiments.lines import as_csv, as_text
 from pucl.experiments.recipes import recipe
-from pucl.experiments.run import limited, run
+from pucl.experiments.run import run
 
 
-def small(pictures: Path, framework: str = "simclr", **changes: Any) -> RunConfig:
+def small(pictures: Path, framework: str = "simclr", **changes: Any) -> ImageConfig:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "dim": 8, "queue_size": 24, "draws": 16, "flip": 0.0}
-    return recipe(framework, str(pictures), **(settings | changes))
+    config = recipe(framework, str(pictures), **(settings | changes))
+    assert isinstance(config, ImageConfig)
+    return config
 
 
 @pytest.mark.parametrize("framework", ["simclr", "moco", "cmc"])
@@ -123,16 +127,17 @@ def test_comparison(pictures: Path, tmp_path: Path) -> None:
     comparison = compare_corrections(small(pictures), rows, 2, tmp_path / "out", settings={"pucl": {"alpha": 0.3}})
     assert [line.correction for line in comparison.lines] == rows
     plain, pucl = comparison.lines[1], comparison.lines[2]
-    assert plain.difference is None
-    assert pucl.difference is not None
-    assert pucl.difference.mean == pytest.approx(pucl.linear.mean - plain.linear.mean)
-    assert pucl.difference.low is not None
-    assert pucl.difference.high is not None
-    assert pucl.difference.low <= pucl.difference.mean <= pucl.difference.high
+    assert plain.differences == {}
+    difference = pucl.differences["linear"]
+    assert difference.mean == pytest.approx(pucl.scores["linear"].mean - plain.scores["linear"].mean)
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low <= difference.mean <= difference.high
     assert pucl.tau_plus == pytest.approx(0.3 * 0.9 / (1 - 0.03))
-    assert pucl.linear.count == 2
+    assert pucl.scores.keys() == pucl.by_seed.keys() == {"linear", "knn"}
+    assert pucl.scores["linear"].count == pucl.count == 2
     assert comparison.lines[0].floored is None
-    text, table = as_text(comparison), as_csv(comparison)
+    text, table = as_text(comparison.lines), as_csv(comparison.lines)
     for row in rows:
         assert row in text
         assert row in table
@@ -192,7 +197,7 @@ def test_prescribed_folds_are_used(pictures: Path, tmp_path: Path, monkeypatch: 
     """The accuracy is then the mean over probes, each fitted on its own part."""
     data = load(str(pictures))
     folds = tuple(np.flatnonzero(np.arange(len(data.train)) % 3 == number) for number in range(3))
-    monkeypatch.setattr(run_module, "load", lambda *_args, **_kwargs: replace(data, folds=folds))
+    monkeypatch.setattr(images_module, "load", lambda *_args, **_kwargs: replace(data, folds=folds))
     result = run(small(pictures), tmp_path / "run")
     with np.load(tmp_path / "run" / "embeddings.npz") as kept:
         train, labels, test, test_labels = (kept[name] for name in ("train", "train_labels", "test", "test_labels"))
@@ -298,14 +303,14 @@ def test_a_setting_that_cannot_be_costs_no_directory(pictures: Path, tmp_path: P
 
 def test_other_images_are_not_continued_on(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small(pictures)
-    monkeypatch.setattr(run_module, "evaluate", lambda *_: 1 / 0)
+    monkeypatch.setattr(ImageTask, "evaluate", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(config, tmp_path / "run")
     monkeypatch.undo()
     data = load(str(pictures))
     brighter = replace(data, pretrain=replace(data.pretrain, pixels=data.pretrain.pixels // 2 + 100))
-    monkeypatch.setattr(run_module, "load", lambda *_args, **_kwargs: brighter)
-    with pytest.raises(ValueError, match="holds a run on other images"):
+    monkeypatch.setattr(images_module, "load", lambda *_args, **_kwargs: brighter)
+    with pytest.raises(ValueError, match="holds a run on other samples"):
         run(config, tmp_path / "run")
 
 
@@ -335,7 +340,7 @@ def test_the_oracle_needs_labels_from_the_start(
     """As with STL10, which is trained on images of which most have none."""
     data = load(str(pictures))
     unlabelled = replace(data, pretrain=replace(data.pretrain, labels=None, classes=()))
-    monkeypatch.setattr("pucl.experiments.compare.load", lambda *_args, **_kwargs: unlabelled)
+    monkeypatch.setattr(images_module, "load", lambda *_args, **_kwargs: unlabelled)
     with pytest.raises(ValueError, match="leave it out with --corrections plain,pucl"):
         compare_corrections(small(pictures), ["plain", "pucl", "oracle"], 1, tmp_path / "out")
 
@@ -381,10 +386,10 @@ def test_divergence_says_what_to_try(pictures: Path, tmp_path: Path) -> None:
 
 def test_one_seed_gives_json_that_all_can_read(pictures: Path, tmp_path: Path) -> None:
     comparison = compare_corrections(small(pictures, epochs=1), ["plain", "deb"], 1, tmp_path / "out")
-    assert "one seed" in as_text(comparison)
+    assert "one seed" in as_text(comparison.lines)
     text = (tmp_path / "out" / "comparison.json").read_text()
     assert "Infinity" not in text
-    assert json.loads(text)["lines"][1]["difference"]["low"] is None
+    assert json.loads(text)["lines"][1]["differences"]["linear"]["low"] is None
 
 
 def test_recipes() -> None:

@@ -22,10 +22,11 @@ from pucl.data import DataError, ImageSet
 from pucl.encoders import make_encoder
 from pucl.evaluation import embed
 from pucl.experiments.build import build_framework
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import ImageConfig, RunConfig
+from pucl.experiments.images import about_images
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run
-from pucl.experiments.trained import Trained, load, parts
+from pucl.experiments.trained import Trained, load_images, parts
 from pucl.experiments.weights import encoder_state, need_safetensors, save_weights
 from pucl.training.loop import module_of
 from pucl.views.recipes import Plain
@@ -51,9 +52,11 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def config_of(npz: Path, framework: str = "simclr", **changes: object) -> RunConfig:
+def config_of(npz: Path, framework: str = "simclr", **changes: object) -> ImageConfig:
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "dim": 8, "queue_size": 16, "draws": 16}
-    return recipe(framework, str(npz), **(settings | changes))
+    config = recipe(framework, str(npz), **(settings | changes))
+    assert isinstance(config, ImageConfig)
+    return config
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,7 @@ def runs(npz: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 
 @pytest.fixture(scope="module")
 def trained(runs: dict[str, Path]) -> Trained:
-    return pucl.load(runs["simclr"])
+    return load_images(runs["simclr"])
 
 
 every = pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -75,7 +78,7 @@ every = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 @every
 def test_encodes_as_the_run_did(runs: dict[str, Path], framework: str) -> None:
-    loaded = load(runs[framework])
+    loaded = load_images(runs[framework])
     data = loaded.data()
     assert data.test is not None
     with np.load(runs[framework] / "embeddings.npz") as kept:
@@ -96,8 +99,8 @@ def test_the_file_holds_what_encodes_and_nothing_else(runs: dict[str, Path], fra
     assert about["framework"] == framework
     assert about["encoder"] == "small"
     assert about["image_size"] == SIDE
-    assert about["features"] == load(file).features
-    assert RunConfig.from_json(about["config"]) == load(runs[framework]).config
+    assert about["features"] == load_images(file).features
+    assert RunConfig.from_json(about["config"]) == load_images(runs[framework]).config
 
 
 def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> None:
@@ -123,13 +126,14 @@ def test_the_file_alone_is_enough(runs: dict[str, Path], trained: Trained, tmp_p
     alone = tmp_path / "mine.safetensors"
     alone.write_bytes((runs["simclr"] / "encoder.safetensors").read_bytes())
     images = pictures()[0]
-    assert np.array_equal(pucl.load(str(alone)).encode(images), trained.encode(images))
+    assert np.array_equal(load_images(str(alone)).encode(images), trained.encode(images))
 
 
 def test_the_same_weights_give_the_same_bytes(npz: Path, tmp_path: Path) -> None:
     config = config_of(npz, "moco")
     for name in ("one", "other"):
-        save_weights(tmp_path / name, build_framework(config, samples=COUNT, size=SIDE), config)
+        framework = build_framework(config, samples=COUNT, size=SIDE)
+        save_weights(tmp_path / name, framework, config, about_images(framework, config))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
@@ -139,7 +143,7 @@ def test_tied_and_unusual_layouts_are_kept(npz: Path, tmp_path: Path) -> None:
     module = module_of(framework)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     module.register_module("head", nn.ModuleList([nn.Linear(4, 4)] * 2))  # Two names for one memory.
-    save_weights(tmp_path / "weights", framework, config)
+    save_weights(tmp_path / "weights", framework, config, {})
     with safe_open(tmp_path / "weights", "pt") as file:
         for name, value in encoder_state(module).items():
             assert torch.equal(file.get_tensor(name), value), name
@@ -249,7 +253,7 @@ def test_batches_have_a_size(trained: Trained) -> None:
 
 def test_data_are_those_of_the_run(runs: dict[str, Path], npz: Path, tmp_path: Path) -> None:
     run(config_of(npz, limit=20, image_size=6), tmp_path / "limited")
-    loaded = load(tmp_path / "limited")
+    loaded = load_images(tmp_path / "limited")
     assert len(loaded.data().train) == 20
     assert loaded.data().train.size == (6, 6)
     assert len(loaded.data(npz).train) == 32
@@ -262,7 +266,7 @@ def test_an_untrained_run_loads(npz: Path, tmp_path: Path) -> None:
     fresh = build_framework(config, samples=COUNT, size=SIDE)
     pixels = np.ascontiguousarray(pictures()[0].transpose(0, 3, 1, 2))
     expected = embed(module_of(fresh), pixels, lambda batch: batch)
-    np.testing.assert_array_equal(load(tmp_path / "run").encode(pixels), expected)
+    np.testing.assert_array_equal(load_images(tmp_path / "run").encode(pixels), expected)
 
 
 class OwnEncoder(nn.Module):
@@ -280,20 +284,20 @@ class OwnEncoder(nn.Module):
 def test_an_encoder_of_the_users_own(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "own_encoders", sys.modules[OwnEncoder.__module__])
     run(config_of(npz, encoder="own_encoders:OwnEncoder"), tmp_path / "run")
-    loaded = load(tmp_path / "run")
+    loaded = load_images(tmp_path / "run")
     assert loaded.features == 6
     with np.load(tmp_path / "run" / "embeddings.npz") as kept:
         np.testing.assert_array_equal(loaded.encode(loaded.data().train), kept["train"])
     monkeypatch.delitem(sys.modules, "own_encoders")
     with pytest.raises(ValueError, match="own_encoders, which cannot be imported"):
-        load(tmp_path / "run")
+        load_images(tmp_path / "run")
 
 
 def test_loading_leaves_random_numbers_alone(runs: dict[str, Path]) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    load(runs["moco"])
+    load_images(runs["moco"])
     assert torch.equal(torch.rand(3), expected)
 
 

@@ -15,8 +15,6 @@ from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import InfoGraph, Share
 from pucl.training.loop import Plan, Training
 
-pytest.importorskip("torch_geometric", reason="the graphs extra is not installed")
-
 SHAPES = load_graphs("shapes")
 
 

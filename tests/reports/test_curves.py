@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pucl.cli import main
-from pucl.experiments.compare import Line
 from pucl.experiments.config import ROWS
+from pucl.experiments.lines import Line
 from pucl.experiments.statistics import Spread
 from pucl.reports import curves
 from pucl.reports.curves import draw_accuracies, draw_curves, spread
@@ -58,13 +58,12 @@ def history(level: float, epochs: int = 4, *, knn: bool = False) -> list[dict[st
 
 def line(name: str, linear: list[float], knn: list[float]) -> Line:
     return Line(
+        name=name,
         correction=name,
         tau_plus=None,
-        linear=Spread.of(linear),
-        knn=Spread.of(knn),
-        linear_seeds=tuple(linear),
-        knn_seeds=tuple(knn),
-        difference=None,
+        scores={"linear": Spread.of(linear), "knn": Spread.of(knn)},
+        by_seed={"linear": tuple(linear), "knn": tuple(knn)},
+        differences={},
         floored=None,
         seconds=1.0,
     )
@@ -160,7 +159,7 @@ def test_no_words_on_words_in_accuracies(figures: list[Figure], seeds: int) -> N
     """Intervals of two seeds run past the panel, and the untrained encoder is far off: its row has an arrow."""
     random = np.random.default_rng(0)
     rows = [line(n, list(80 + random.normal(size=seeds)), list(70 + random.normal(size=seeds))) for n in ROWS]
-    rows[-1] = line("untrained", [20.0 + seed for seed in range(seeds)], [10.0] * seeds)
+    rows[ROWS.index("untrained")] = line("untrained", [20.0 + seed for seed in range(seeds)], [10.0] * seeds)
     draw_accuracies(rows)
     assert overlapping(figures[0]) == []
     linear = figures[0].axes[0]

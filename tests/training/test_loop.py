@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,25 @@ from pucl.views.recipes import SimCLRViews
 
 
 def make_training(
-    *, seed: int = 0, epochs: int = 3, rate: float = 0.05, clip: float | None = None
+    *,
+    seed: int = 0,
+    epochs: int = 3,
+    rate: float = 0.05,
+    clip: float | None = None,
+    images: int = 22,
+    keep_rest: bool = False,
 ) -> Training[torch.Tensor]:
     torch.manual_seed(seed)
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 12), nn.BatchNorm1d(12), nn.Dropout(0.2))
     framework = SimCLR(encoder, nn.Linear(12, 5), SimCLRViews(size=8))
-    pixels = np.random.default_rng(0).integers(0, 256, (22, 3, 8, 8), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (images, 3, 8, 8), dtype=np.uint8)
     plan = Plan(
-        epochs=epochs, batch_size=6, learning_rate=lambda step, steps: rate * (1 - step / steps), seed=seed, clip=clip
+        epochs=epochs,
+        batch_size=6,
+        learning_rate=lambda step, steps: rate * (1 - step / steps),
+        seed=seed,
+        clip=clip,
+        keep_rest=keep_rest,
     )
     optimiser = torch.optim.Adam(framework.parameters(), lr=rate)
     return Training(framework, optimiser, ImageSet(pixels), PUCL(), plan)
@@ -50,17 +62,18 @@ def run_to(training: Training[torch.Tensor], step: int | None = None) -> list[di
     return lines
 
 
+@pytest.mark.parametrize("keep_rest", [False, True])
 @pytest.mark.parametrize("stop", range(1, 9))
-def test_stopped_and_continued_is_uninterrupted(stop: int) -> None:
+def test_stopped_and_continued_is_uninterrupted(stop: int, keep_rest: bool) -> None:
     """After any step, also between epochs: the same weights, bit by bit, and the same metrics."""
-    whole = make_training()
+    whole = make_training(keep_rest=keep_rest)
     expected = run_to(whole)
-    first = make_training()
+    first = make_training(keep_rest=keep_rest)
     lines = run_to(first, stop)
     file = io.BytesIO()
     torch.save(first.state(), file)
     file.seek(0)
-    second = make_training()
+    second = make_training(keep_rest=keep_rest)
     second.load(torch.load(file, weights_only=True))
     lines += run_to(second)
     for one, other in zip(weights(whole), weights(second), strict=True):
@@ -84,11 +97,49 @@ def test_every_sample_is_seen_once_an_epoch() -> None:
     assert len(seen) == len(set(seen)) == 18
 
 
+@pytest.mark.parametrize(
+    ("images", "keep_rest", "expected"),
+    [
+        (22, False, [6, 6, 6]),
+        (22, True, [6, 6, 6, 4]),
+        (24, True, [6, 6, 6, 6]),
+        (20, True, [6, 6, 6, 2]),
+        (19, True, [6, 6, 6]),  # One alone has nobody to be compared with.
+        (4, True, [4]),
+        (2, True, [2]),
+    ],
+)
+def test_the_rest_of_an_epoch(images: int, keep_rest: bool, expected: list[int]) -> None:
+    training = make_training(images=images, keep_rest=keep_rest, epochs=2)
+    assert training.steps == 2 * len(expected) == 2 * training.plan.steps_per_epoch(images)
+    for _ in range(2):
+        seen: list[int] = []
+        for count in expected:
+            batch = training._batch()
+            assert len(batch.ids) == len(batch.samples) == batch.whole == count
+            assert batch.part == slice(0, count)
+            seen += batch.ids.tolist()
+            assert training.advance() == count
+        assert len(set(seen)) == len(seen) == sum(expected)
+    lines = run_to(make_training(images=images, keep_rest=keep_rest, epochs=2))
+    assert [line["step"] for line in lines] == [len(expected), 2 * len(expected)]
+    assert lines[-1]["seconds_left"] == 0
+
+
+def test_the_time_left_knows_of_the_rest() -> None:
+    """Half of the samples are seen after half of the time, also where a batch could hold more than there are."""
+    training = make_training(images=4, keep_rest=True, epochs=2)
+    training.advance()
+    training._speed = 2.0
+    assert training.position()["seconds_left"] == 4 / 2
+    assert training.position()["samples_per_second"] == 2
+
+
 def test_metrics_say_what_happened() -> None:
     lines = run_to(make_training())
     assert [line["epoch"] for line in lines] == [1, 2, 3]
     assert lines[0]["tau_plus"] == pytest.approx(PUCL().tau_plus)
-    assert all(line["images_per_second"] > 0 and 0 <= line["floored"] <= 1 for line in lines)
+    assert all(line["samples_per_second"] > 0 and 0 <= line["floored"] <= 1 for line in lines)
     assert lines[-1]["seconds_left"] == 0
 
 
@@ -117,8 +168,14 @@ def test_clipping_shortens_long_gradients() -> None:
 def test_too_few_images_for_a_batch() -> None:
     training = make_training()
     few = ImageSet(np.zeros((4, 3, 8, 8), dtype=np.uint8))
-    with pytest.raises(ValueError, match="a step takes 6 samples at once: expected at least as many, got 4"):
+    with pytest.raises(
+        ValueError, match="a step takes 6 samples at once: expected at least 6, got 4; choose a smaller batch size"
+    ):
         Training(training.framework, training.optimiser, few, PUCL(), training.plan)
+    one = ImageSet(np.zeros((1, 3, 8, 8), dtype=np.uint8))
+    plan = replace(training.plan, keep_rest=True)
+    with pytest.raises(ValueError, match="a step takes 6 samples at once: expected at least 2, got 1$"):
+        Training(training.framework, training.optimiser, one, PUCL(), plan)
 
 
 def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

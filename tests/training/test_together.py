@@ -15,9 +15,10 @@ import torch
 from pucl import doctor, processes
 from pucl.data import ImageSet
 from pucl.encoders.resnet import ResNet
-from pucl.experiments.build import build_framework, build_plan
-from pucl.experiments.config import RunConfig
+from pucl.experiments.build import build_framework
+from pucl.experiments.config import ImageConfig
 from pucl.experiments.recipes import recipe
+from pucl.experiments.run import build_plan
 from pucl.training.loop import Tally, Training, module_of
 from pucl.training.optimisers import make_optimiser
 
@@ -32,13 +33,14 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def config_of(kind: str) -> RunConfig:
+def config_of(kind: str) -> ImageConfig:
     framework, changes = KINDS[kind]
     config = recipe(framework, "none", batch_size=BATCH, epochs=STEPS, queue_size=24, draws=30, dim=16)
+    assert isinstance(config, ImageConfig)
     return replace(config, **changes)
 
 
-def make_training(config: RunConfig, kind: torch.dtype) -> Training[torch.Tensor]:
+def make_training(config: ImageConfig, kind: torch.dtype) -> Training[torch.Tensor]:
     numbers = np.random.default_rng(0)
     pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
     labels = numbers.integers(0, 4, IMAGES)
@@ -53,7 +55,7 @@ def make_training(config: RunConfig, kind: torch.dtype) -> Training[torch.Tensor
         optimiser,
         ImageSet(pixels),
         config.make_correction(),
-        build_plan(config, steps_per_epoch=IMAGES // BATCH),
+        build_plan(config, IMAGES),
         labels=labels if config.correction == "oracle" else None,
     )
 

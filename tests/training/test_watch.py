@@ -43,3 +43,14 @@ def test_trouble_after_a_good_start_is_seen() -> None:
     for number in range(4 * WINDOW):
         watch.see(metrics(floored=float(number >= 2 * WINDOW)))
     assert len(said) == 1
+
+
+def test_inner_products_without_bound_are_no_collapse() -> None:
+    said: list[str] = []
+    watch = Watch(said.append)
+    for _ in range(2 * WINDOW):
+        watch.see({"floored": 0.0, "tau_plus": 0.1, "unlabelled_similarity": 120.0}, cosines=False)
+    assert not said
+    for _ in range(WINDOW):
+        watch.see({"floored": 0.0, "tau_plus": 0.1, "unlabelled_similarity": 0.999})
+    assert len(said) == 1

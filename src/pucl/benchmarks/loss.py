@@ -5,20 +5,20 @@ again backward, and multiplies it by the embeddings for the gradient; nothing el
 """
 
 import importlib.metadata
-import platform
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-import pucl
 from pucl.benchmarks.measure import (
     Peak,
     Spread,
     Step,
     available_memory,
+    check_effort,
     interleave,
+    library_versions,
     machine_facts,
     peak_in_child,
     torch_threads,
@@ -138,14 +138,7 @@ class Settings:
             "0 < temperature < inf",
             0 < self.temperature < float("inf"),
         )
-        check_range("threads", "how many cores torch may use", self.threads, "at least 1", self.threads >= 1)
-        check_range(
-            "seconds",
-            "about how long a loss is timed at a batch size",
-            self.seconds,
-            "0 < seconds < inf",
-            0 < self.seconds < float("inf"),
-        )
+        check_effort(self.threads, self.seconds, "a loss is timed at a batch size")
         check_range(
             "peer_limit",
             "the largest batch for peers of cubic cost",
@@ -229,7 +222,7 @@ def measure_losses(settings: Settings, progress: Callable[[str], object]) -> Rep
         for number, (loss, batch) in enumerate(cells, start=1):
             progress(f"{number} of {len(cells)}: {loss} at batch {batch}")
             rows.append(_measure_cell(loss, batch, present, settings))
-    versions = {"pucl": pucl.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    versions = library_versions()
     versions |= {PEERS[name].distribution: _version(PEERS[name].distribution) for name in present}
     return Report(versions=versions, absent_peers=absent, machine=machine, rows=rows)
 

@@ -21,6 +21,9 @@ from typing import Any
 
 import torch
 
+import pucl
+from pucl.contrast.correction import check_range
+
 Step = Callable[[], object]
 """Something to be measured: called without arguments, again and again."""
 
@@ -223,6 +226,23 @@ def machine_facts() -> dict[str, object]:
         "available_memory_bytes": available_memory(),
         "load_average_before": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
+
+
+def library_versions() -> dict[str, str]:
+    """Of what every figure depends on."""
+    return {"pucl": pucl.__version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def check_effort(threads: int, seconds: float, timed: str) -> None:
+    """Refuse settings with which nothing could be timed.
+
+    Args:
+        threads: Of torch.
+        seconds: About how long.
+        timed: What is: ``"a loss is timed at a batch size"``.
+    """
+    check_range("threads", "how many cores torch may use", threads, "at least 1", threads >= 1)
+    check_range("seconds", f"about how long {timed}", seconds, "0 < seconds < inf", 0 < seconds < float("inf"))
 
 
 def _processor_name() -> str:

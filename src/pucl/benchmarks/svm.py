@@ -6,7 +6,7 @@ Both get the same embeddings in turn, in one run, and must give the same accurac
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,7 @@ class SVMRow:
     Args:
         name: Of the set.
         graphs, dim, classes: Its size.
+        scaled: Whether features were standardised.
         seconds: By contender, in each round: ``"sklearn"`` as it comes, ``"sklearn jobs"`` on all cores, ``"ours"``.
         ratios: scikit-learn's time over ours in the same round, the median; as it comes, and on all cores.
         accuracies: On each outer fold, ours.
@@ -76,6 +77,7 @@ class SVMRow:
     graphs: int
     dim: int
     classes: int
+    scaled: bool
     seconds: dict[str, list[float]]
     ratios: dict[str, float]
     accuracies: tuple[float, ...]
@@ -110,30 +112,9 @@ def measure_svm(
     facts = machine_facts()
     if embeddings is None:
         embeddings = {name: pooled_features(*SHAPES[name], seed=settings.seed) for name in settings.shapes}
+    _warm_up(settings)
     rows = tuple(_measure_set(name, embedded, settings, progress) for name, embedded in embeddings.items())
     return SVMRecord(settings=settings, rows=rows, machine=facts)
-
-
-def as_text(record: SVMRecord) -> str:
-    """A table, a line for each set of embeddings."""
-    jobs = record.settings.jobs
-    heads = ["set", "graphs", "dim", "classes", "sklearn s", f"on {jobs} cores", "ours s", "ratio", "ratio", "equal"]
-    lines = [heads]
-    for row in record.rows:
-        seconds = [f"{statistics.median(times):.2f}" for times in row.seconds.values()]
-        ratios = [f"{ratio:.1f}" for ratio in row.ratios.values()]
-        counts = [str(row.graphs), str(row.dim), str(row.classes)]
-        lines.append([row.name, *counts, *seconds, *ratios, "yes" if row.equal else "NO"])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = [
-        "  ".join(cell.ljust(width) if place == 0 else cell.rjust(width) for place, (cell, width) in enumerate(cells))
-        for cells in (zip(line, widths, strict=True) for line in lines)
-    ]
-    sentence = (
-        f"Ratios: scikit-learn's time over ours on {jobs} threads, as it comes (one process), and on {jobs} processes. "
-        f"Equal: the accuracy on every fold and every chosen C."
-    )
-    return "\n".join([*table, "", sentence])
 
 
 def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | None) -> SVMResult:
@@ -200,12 +181,13 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
             jobs=settings.jobs,
         ),
     }
-    _start_processes(settings.jobs)
     seconds: dict[str, list[float]] = {contender: [] for contender in contenders}
     results: dict[str, SVMResult] = {}
     for turn in range(settings.rounds):
         for contender, evaluate in contenders.items():
-            progress(f"{name}: {contender}, round {turn + 1} of {settings.rounds}")
+            progress(
+                f"{name}{', scaled' if settings.scale else ''}: {contender}, round {turn + 1} of {settings.rounds}"
+            )
             start = time.perf_counter()
             results[contender] = evaluate()
             seconds[contender].append(time.perf_counter() - start)
@@ -215,6 +197,7 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
         graphs=len(features),
         dim=features.shape[1],
         classes=len(np.unique(labels)),
+        scaled=settings.scale,
         seconds=seconds,
         ratios={
             contender: statistics.median(
@@ -227,9 +210,10 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
     )
 
 
-def _start_processes(jobs: int) -> None:
-    """scikit-learn's processes are there before its turn, so that their start is not counted against it."""
-    if jobs > 1:
+def _warm_up(settings: SVMSettings) -> None:
+    """scikit-learn is imported and its processes are there before its first turn: neither is counted against it."""
+    search_with_sklearn(pooled_features(8, 2, 3), replace(settings, folds=2, inner_folds=2), None)
+    if settings.jobs > 1:
         from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
-        Parallel(n_jobs=jobs)(delayed(time.sleep)(0.1) for _ in range(jobs))
+        Parallel(n_jobs=settings.jobs)(delayed(time.sleep)(0.1) for _ in range(settings.jobs))

@@ -6,7 +6,6 @@ a batch that the framework encodes in parts is encoded in parts. Heads count as 
 and the books that are kept.
 """
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,13 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
-import pucl
 from pucl.benchmarks.measure import (
     MOST,
     Peak,
     Spread,
     Step,
+    check_effort,
     interleave,
+    library_versions,
     machine_facts,
     peak_in_child,
     torch_threads,
@@ -35,7 +35,7 @@ from pucl.corrections import PUCL
 from pucl.data import ImageSet
 from pucl.encoders import ARCHITECTURES, Adopted, ResNet
 from pucl.experiments.build import build_framework
-from pucl.experiments.config import FRAMEWORKS, choose
+from pucl.experiments.config import FRAMEWORKS, ImageConfig, choose
 from pucl.experiments.recipes import recipe
 from pucl.frameworks.framework import ImageBatch, ImageFramework, see
 from pucl.frameworks.moco import MoCo
@@ -88,14 +88,7 @@ class Settings:
                     choose(meaning, name, known or tuple(ARCHITECTURES))
         check_range("batch_size", "the number of images in a step", self.batch_size, "at least 4", self.batch_size >= 4)
         check_range("size", "the side of the images in pixels", self.size, "at least 4", self.size >= 4)
-        check_range("threads", "how many cores torch may use", self.threads, "at least 1", self.threads >= 1)
-        check_range(
-            "seconds",
-            "about how long a framework is timed with an encoder",
-            self.seconds,
-            "0 < seconds < inf",
-            0 < self.seconds < float("inf"),
-        )
+        check_effort(self.threads, self.seconds, "a framework is timed with an encoder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +167,7 @@ def measure_training(settings: Settings, progress: Callable[[str], object]) -> R
             rows.append(_measure_case(framework, encoder, settings))
     views, missing = _measure_views(settings, progress) if settings.views else ([], None)
     return Report(
-        versions={"pucl": pucl.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        versions=library_versions(),
         machine=machine,
         rows=rows,
         views=views,
@@ -230,6 +223,8 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
     """A training as `pucl train` would have it, with PUCL and Adam, on noise, ready for its first step."""
     samples = BATCHES * batch_size
     config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
+    if not isinstance(config, ImageConfig):
+        raise ValueError(f"a step on images is timed: expected simclr, moco or cmc, got {framework}")
     trained = build_framework(config, samples=samples, size=size)
     if isinstance(trained, MoCo):
         # A queue that has to be filled first would make the first steps cheaper than the others.

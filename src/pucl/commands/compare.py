@@ -1,22 +1,26 @@
 """Train with several corrections on the same data and seeds, and show what each was worth.
 
-FRAMEWORK is simclr, moco or cmc. DATA is a known name (digits, cifar10, ...; see `pucl data list`) or a path: a folder
-of pictures with labels as sub-folders, or a .npz file.
+FRAMEWORK is simclr, moco or cmc for images, infograph for graphs. DATA is a known name (digits, cifar10, ENZYMES, ...;
+see `pucl data list`) or a path: a folder of pictures with labels as sub-folders, a .npz file, or a directory with
+graphs as NAME_A.txt and so on.
 
 Beside the corrections stand the encoder without training and the oracle, whose loss knows the labels: what a correction
 can win lies between plain and oracle. What is finished is not run again, what was interrupted goes on.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from pucl import processes
 from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
 from pucl.devices import choose_device
-from pucl.experiments.compare import Comparison, as_text, compare_corrections
-from pucl.experiments.config import ROWS, RunConfig
+from pucl.experiments.compare import Comparison, compare_corrections
+from pucl.experiments.config import ROWS, GraphConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
+from pucl.experiments.grid import Means, cores
+from pucl.experiments.lines import as_text
 from pucl.experiments.recipes import recipe
 from pucl.files import write_whole
 from pucl.progress import Line
@@ -24,20 +28,34 @@ from pucl.reports.curves import draw_accuracies, draw_curves
 from pucl.reports.figures import MatplotlibMissingError
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
+GRAPHS_ONLY = "raw,"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl compare``."""
     add_run_arguments(parser)
-    parser.add_argument("--corrections", default=EVERYTHING, metavar="NAME,...", help="rows (default: %(default)s)")
+    parser.add_argument(
+        "--corrections", metavar="NAME,...", help=f"rows (default: {EVERYTHING}, and raw features for graphs)"
+    )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many runs at a time, each with its share of the cores (default: 1 for images, all cores for graphs)",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/FRAMEWORK-DATA)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run all rows, print the table, and say where everything is."""
-    corrections = [name for name in arguments.corrections.split(",") if name]
     base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
+    of_graphs = isinstance(base, GraphConfig)
+    everything = (GRAPHS_ONLY if of_graphs else "") + EVERYTHING
+    given = everything if arguments.corrections is None else arguments.corrections
+    corrections = [name for name in given.split(",") if name]
+    usual = cores() if of_graphs and not processes.launched() else 1
+    workers = usual if arguments.workers is None else arguments.workers
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
     check_settings(arguments, corrections)
     with processes.torchrun_world(choose_device(arguments.device)):
@@ -49,19 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.seeds,
             out,
             settings={name: correction_settings(arguments, name) for name in ROWS},
-            root=arguments.root,
-            device=arguments.device,
-            compiled=arguments.compile,
+            means=Means(root=arguments.root, device=arguments.device, compiled=arguments.compile, workers=workers),
             display=display,
             command=arguments.command_line,
         )
     if not first:
         return 0
     display.close()
-    print(as_text(comparison))
+    print(as_text(comparison.lines))
+    for line in comparison.lines:
+        for words in line.failed:
+            print(f"failed: {words}", file=sys.stderr)
     print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
     print(f"plots: {draw(comparison, base, out)}")
-    return 0
+    return 1 if any(line.failed for line in comparison.lines) else 0
 
 
 def draw(comparison: Comparison, base: RunConfig, out: Path) -> str:

@@ -1,6 +1,7 @@
-"""Write the embeddings of images to a file, as the encoder of a finished run makes them.
+"""Write the embeddings of images or graphs to a file, as the encoder of a finished run makes them.
 
-DATA is a known name (digits, cifar10, ...; see `pucl data list`) or a path: a folder of pictures, or a .npz file.
+DATA is a known name (digits, cifar10, ENZYMES, ...; see `pucl data list`) or a path: a folder of pictures, a .npz file,
+or a directory with graphs as NAME_A.txt and so on. Graphs are one part, train.
 
   -o FILE.npz   for each part of the data (train, test, and pretrain where that is another): PART [images, features],
                 and where they are known PART_labels and PART_names (files, or rows of the .npz file); and classes
@@ -19,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data import ImageData
-from pucl.experiments.trained import in_order, load, parts
+from pucl.experiments.trained import Trained, in_order, load, parts
+from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.files import write_whole
 from pucl.progress import Progress
 
@@ -41,24 +43,52 @@ def run(arguments: argparse.Namespace) -> int:
     if out.is_dir() or (out.exists() and not arguments.force):
         raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
     trained = load(arguments.run)
-    data = trained.data(arguments.data, root=arguments.root)
     out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
-    for note in data.notes:
-        print(f"note: {note}", file=sys.stderr)
+    if isinstance(trained, Trained):
+        unit, arrays, joined = "images", *_images(trained, arguments)
+    else:
+        unit, arrays, joined = "graphs", *_graphs(trained, arguments)
+    content = io.BytesIO()
+    if out.suffix == ".npy":
+        np.save(content, joined)
+    else:
+        np.savez(content, allow_pickle=False, **arrays)
+    write_whole(out, content.getvalue())
+    counts = ", ".join(f"{name} {len(arrays[name]):,}" for name in ("train", "test", "pretrain") if name in arrays)
+    print(f"{unit}: {counts}; features of each: {trained.features}\nwritten: {out}")
+    return 0
+
+
+def _images(trained: Trained, arguments: argparse.Namespace) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+    data = trained.data(arguments.data, root=arguments.root)
+    _tell(data.notes)
     progress = Progress("pucl embed", "images")
     try:
         rows = trained.embed(parts(data), progress=progress)
     finally:
         progress.close()
-    content = io.BytesIO()
-    if out.suffix == ".npy":
-        np.save(content, in_order(data, rows))
-    else:
-        np.savez(content, allow_pickle=False, **with_labels(data, rows))
-    write_whole(out, content.getvalue())
-    counts = ", ".join(f"{name} {len(vectors):,}" for name, vectors in rows.items())
-    print(f"images: {counts}; features of each: {trained.features}\nwritten: {out}")
-    return 0
+    return with_labels(data, rows), in_order(data, rows)
+
+
+def _graphs(
+    trained: TrainedGraphs, arguments: argparse.Namespace
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+    graphs = trained.data(arguments.data, root=arguments.root)
+    _tell(graphs.notes)
+    progress = Progress("pucl embed", "graphs")
+    try:
+        rows = trained.encode(graphs, progress=progress)
+    finally:
+        progress.close()
+    arrays: dict[str, NDArray[Any]] = {"train": rows}
+    if graphs.labels is not None:
+        arrays |= {"train_labels": graphs.labels, "classes": np.array(graphs.classes)}
+    return arrays, rows
+
+
+def _tell(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,12 @@ On a run's own data, linear and knn give what the run has in its result.json. Th
   linear-reference  the same by the recipe of the reference programs (Adam, 100 epochs), meant for 10,000 images or more
   knn               the weighted vote of the 200 nearest training images
 
+and for graphs, each on ten folds,
+
+  svm               support vector machine, its C chosen by inner folds: the references' protocol
+  svm_scaled        the same on features scaled by each training set
+  linear, knn       as above, with 10 neighbours
+
 With both linear ones, the table has their difference too.
 """
 
@@ -17,9 +23,11 @@ from pathlib import Path
 import torch
 
 import pucl
+from pucl.experiments.config import GRAPH_PROBES
 from pucl.experiments.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
 from pucl.files import write_json
 from pucl.progress import Progress
+from pucl.texts import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
     parser.add_argument(
         "--probe",
-        default=f"{LINEAR},{KNN}",
         metavar="NAME,...",
-        help=f"which classifiers, of {', '.join(PROBES)} (default: %(default)s)",
+        help=f"which classifiers: for images {', '.join(PROBES)}, for graphs {', '.join(GRAPH_PROBES)} "
+        f"(default: {LINEAR},{KNN} for images, those of the run for graphs)",
     )
     parser.add_argument("--data", metavar="DATA", help="a known name, folder or .npz file (default: each run's own)")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
@@ -38,20 +46,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate each run and print the table."""
-    probes = list(dict.fromkeys(name for name in arguments.probe.split(",") if name))
-    if not probes:
-        raise ValueError(f"--probe names classifiers: expected one or more of {', '.join(PROBES)}, got none")
+    probes = None
+    if arguments.probe is not None:
+        probes = list(dict.fromkeys(name for name in arguments.probe.split(",") if name))
+        if not probes:
+            raise ValueError(f"--probe names classifiers: expected one or more of {', '.join(PROBES)}, got none")
     if arguments.json is not None and not arguments.json.parent.is_dir():
         raise ValueError(f"--json is a file to write: expected one in a folder that is there, got {arguments.json}")
     done = []
     for place in arguments.runs:
-        progress = Progress(f"pucl eval: {place}", "images")
+        progress = Progress(f"pucl eval: {place}", "samples")
         try:
             done.append(evaluate_run(place, probes, source=arguments.data, root=arguments.root, progress=progress))
         finally:
             progress.close()
-    print(as_text(done, probes))
-    if REFERENCE in probes and (fewest := min(each.images for each in done)) < ENOUGH_IMAGES:
+    shown = list(dict.fromkeys(name for each in done for name in each.accuracies))
+    print(as_text(done, shown))
+    if REFERENCE in shown and (fewest := min(each.samples for each in done)) < ENOUGH_IMAGES:
         print(
             f"\n{REFERENCE} is meant for {ENOUGH_IMAGES:,} images or more: on {fewest:,} its 100 epochs are so few "
             f"steps that it stops short of what a linear classifier can do"
@@ -77,10 +88,9 @@ def as_text(done: Sequence[Evaluated], probes: Sequence[str]) -> str:
     header = ["run", "data", *(f"{name}, %" for name in probes), *(["reference - linear"] if both else [])]
     rows = [header]
     for each in done:
-        cells = [each.run, each.data, *(f"{100 * each.accuracies[name]:.2f}" for name in probes)]
+        cells = [each.run, each.data]
+        cells += [f"{100 * each.accuracies[name]:.2f}" if name in each.accuracies else "" for name in probes]
         if both:
             cells.append(f"{100 * (each.accuracies[REFERENCE] - each.accuracies[LINEAR]):+.2f}")
         rows.append(cells)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    return table(rows)

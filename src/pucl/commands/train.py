@@ -1,7 +1,8 @@
 """Train one encoder and evaluate it.
 
-FRAMEWORK is simclr, moco or cmc. DATA is a known name (digits, cifar10, ...; see `pucl data list`) or a path: a folder
-of pictures, or a .npz file. The settings are those of the reference programs unless given.
+FRAMEWORK is simclr, moco or cmc for images, infograph for graphs. DATA is a known name (digits, cifar10, ENZYMES, ...;
+see `pucl data list`) or a path: a folder of pictures, a .npz file, or a directory with graphs as NAME_A.txt and so on.
+The settings are those of the reference programs unless given.
 
 The run's directory holds the configuration, metrics (one line of JSON for each epoch), the encoder, embeddings and the
 result. Ctrl-C saves first; --resume goes on.
@@ -24,8 +25,9 @@ from typing import Any
 from pucl import processes
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
-from pucl.experiments.config import RunConfig, settings_of
+from pucl.experiments.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
 from pucl.experiments.display import Display
+from pucl.experiments.lines import PROBES
 from pucl.experiments.recipes import RECIPES, recipe
 from pucl.experiments.run import run as run_training
 from pucl.progress import Line
@@ -56,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what every training has: the settings of a run and of corrections."""
-    parser.add_argument("framework", metavar="FRAMEWORK", help="simclr, moco or cmc")
-    parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
+    parser.add_argument("framework", metavar="FRAMEWORK", help=", ".join(FRAMEWORKS))
+    parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures or of graphs, or a .npz file")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument(
         "--recipe",
@@ -66,30 +68,43 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
-    group = parser.add_argument_group("settings of the run (default: those of the reference programs)")
-    meanings = _meanings(RunConfig.__doc__ or "")
-    for field in dataclasses.fields(RunConfig):
-        if field.name not in NOT_OPTIONS:
-            kind = _kind(field.type)
-            group.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                dest=field.name,
-                help=meanings[field.name],
-                **(
-                    {"action": argparse.BooleanOptionalAction}
-                    if kind is bool
-                    else {"type": kind, "metavar": field.name.upper()}
-                ),
-            )
+    for kind, title in (
+        (RunConfig, "settings of every run (default: those of the reference programs)"),
+        (ImageConfig, "settings for images"),
+        (GraphConfig, "settings for graphs"),
+    ):
+        _add_settings(parser.add_argument_group(title), kind)
     group = parser.add_argument_group("settings of the corrections")
     for name in SETTINGS:
         group.add_argument(f"--{name.replace('_', '-')}", dest=f"setting_{name}", type=float, metavar=name.upper())
 
 
+def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> None:
+    """An option for each field that this kind of configuration brings; those that two kinds bring are one option."""
+    meanings = _meanings(kind.__doc__ or "")
+    for field in dataclasses.fields(kind):
+        if field.name in NOT_OPTIONS or field.name not in meanings:  # What is not explained is inherited.
+            continue
+        if field.name == "temperature" and kind is GraphConfig:
+            continue
+        reader = _kind(field.type)
+        group.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            dest=field.name,
+            help=meanings[field.name],
+            **(
+                {"action": argparse.BooleanOptionalAction}
+                if reader is bool
+                else {"type": reader, "metavar": field.name.upper()}
+            ),
+        )
+
+
 def changes(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of a run that were given."""
-    given = {field.name: getattr(arguments, field.name, None) for field in dataclasses.fields(RunConfig)}
-    return {name: value for name, value in given.items() if value is not None and name not in NOT_OPTIONS}
+    names = {field.name for kind in (ImageConfig, GraphConfig) for field in dataclasses.fields(kind)} - NOT_OPTIONS
+    given = {name: getattr(arguments, name, None) for name in sorted(names)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def correction_settings(arguments: argparse.Namespace, correction: str) -> dict[str, float]:
@@ -151,9 +166,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not first:
         return 0
     display.close()
-    for probe, meaning in (("linear", "linear classifier"), ("knn", "nearest neighbours")):
+    of_what = "the graphs, over ten folds" if isinstance(config, GraphConfig) else "the test images"
+    for probe, meaning in PROBES.items():
         if probe in result:
-            print(f"{meaning}: {result[probe]:.2%} of the test images")
+            print(f"{meaning}: {result[probe]:.2%} of {of_what}")
     print(f"everything is in {out}")
     return 0
 

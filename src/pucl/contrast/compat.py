@@ -1,13 +1,19 @@
 """Published behaviour that is kept only so that published numbers can be had again."""
 
 import math
+from typing import Literal
 
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import softplus
+from pucl.contrast.objectives import Outcome, softplus
 from pucl.contrast.pairing import pair_local_global
+from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
+
+Compat = Literal["hcl"]
+COMPATS: tuple[Compat, ...] = ("hcl",)
+"""Whose published behaviour can be asked for."""
 
 SMALLEST = 1e-30  # Scores that are all zero have no largest one to be divided by.
 
@@ -51,3 +57,20 @@ def hcl_graph_loss(
         hardness = hardness / hardness.mean(dim=1, keepdim=True)
         negative_part = hardness * softplus(negative) / (1 - tau) - log2
     return negative_part.sum() / (nodes * (graphs - 1)) - positive_mean
+
+
+def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
+    """What HCL's published loss makes of nodes and graphs; it exists as a mean, so each node is given that mean."""
+    if pairs.query_ids is None:
+        raise ValueError("HCL's loss compares nodes with graphs: expected pairs that know the graph of each node")
+    loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction)
+    nodes, graphs = pairs.shape
+    positive, query = pairs.positive.detach(), pairs.query.detach()
+    others = query.sum(dim=0) @ pairs.key.detach().sum(dim=0) - positive.sum()
+    return Outcome(
+        loss=loss.expand(nodes),
+        floored=loss.new_zeros(()),
+        tau_plus=correction.tau_plus,
+        positive_similarity=positive.mean(),
+        unlabelled_similarity=others / (nodes * (graphs - 1)),
+    )

@@ -193,10 +193,13 @@ OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": Jens
 
 def summarise(comparison: Comparison, correction: Correction, objective: Objective) -> Summary:
     """Average the unlabelled samples of a comparison that is held in memory."""
+    average = objective.average(comparison.visible, correction.log_weights(comparison))
+    if comparison.mask is not None:  # Whatever stands there for an anchor that meets nobody, streams say 0.
+        average = torch.where(comparison.count > 0, average, 0.0)
     return Summary(
         positive=comparison.positive,
         positive_mask=comparison.positive_mask,
-        unlabelled=objective.average(comparison.visible, correction.log_weights(comparison)),
+        unlabelled=average,
         count=correction.count(comparison.count, comparison.drawn),
         lowest=comparison.lowest,
         temperature=comparison.temperature,

@@ -9,7 +9,12 @@ so the logits are made a tile at a time, in cache, summed and forgotten; the bac
 Memory is linear in the number of anchors. In the matrix of all views against all views a tile is also its own
 mirror image's, so only those on and above the diagonal are made.
 
-What is no such average (Ring's ranks, the softplus of Jensen-Shannon) goes a block of rows at a time.
+Jensen-Shannon's averages of softplus are two such sums as well, one of them weighted:
+
+.. math:: A = \frac{\sum_i e^{\beta u_i}\, \mathrm{softplus}(u_i)}{\sum_i e^{\beta u_i}}, \qquad
+          \frac{dA}{du_i} = w_i\, \bigl(\mathrm{sigmoid}(u_i) + \beta\, (\mathrm{softplus}(u_i) - A)\bigr).
+
+What is no such average (Ring's ranks, a set of samples for each anchor) goes a block of rows at a time.
 """
 
 import math
@@ -21,7 +26,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import InfoNCE, Objective, Summary, summarise
+from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, Summary, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Tensor
 
@@ -37,6 +42,8 @@ def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summar
     """What `summarise` gives of ``pairs.comparison()``, in memory linear in the number of anchors."""
     if correction.tilt is None or not _by_tiles(pairs, correction, objective):
         return _stream_rows(pairs, correction, objective)
+    if isinstance(objective, JensenShannon):
+        return _stream_softplus(pairs, correction, correction.tilt)
     return _stream_tiles(pairs, correction, correction.tilt)
 
 
@@ -48,7 +55,7 @@ def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -
 
 def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
     tilted = correction.tilt is not None and type(correction).log_weights is Correction.log_weights
-    return tilted and isinstance(objective, InfoNCE) and pairs.shared
+    return tilted and isinstance(objective, InfoNCE | JensenShannon) and pairs.shared
 
 
 def _stream_rows(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
@@ -109,9 +116,8 @@ def _row_blocks(pairs: Pairs) -> list[slice]:
 
 def _stream_tiles(pairs: Pairs, correction: Correction, tilt: float) -> Summary:
     """A tile at a time: the two sums of exponentials that a tilted average is made of."""
-    query, key, query_ids, key_ids, mask = pairs.query, pairs.key, pairs.query_ids, pairs.key_ids, pairs.mask
-    if mask is not None and query_ids is not None and key_ids is not None:
-        mask, query_ids, key_ids = mask & (query_ids[:, None] != key_ids[None, :]), None, None
+    query, key = pairs.query, pairs.key
+    query_ids, key_ids, mask = _left_out(pairs)
     count, logit_sum = _pair_totals(query.detach(), key.detach(), pairs.period, query_ids, key_ids, mask)
     scales = [1.0 + tilt, tilt] if tilt else [1.0]
     bounded = pairs.bound * scales[0] <= SAFE_EXPONENT
@@ -120,17 +126,38 @@ def _stream_tiles(pairs: Pairs, correction: Correction, tilt: float) -> Summary:
     sums = _log_sums(query, key, scales, symmetric, bounded, pairs.period, query_ids, key_ids, mask)
     highest = sums[-1].detach()  # Its share of the sums cancels, and so do its gradients.
     average = highest + sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
-    similarity = logit_sum / count.sum().clamp_min(1) * pairs.temperature
-    return _summary(pairs, average, correction.count(count, pairs.drawn), similarity)
+    return _summary(pairs, average, correction.count(count, pairs.drawn), _mean_similarity(pairs, logit_sum, count))
+
+
+def _stream_softplus(pairs: Pairs, correction: Correction, tilt: float) -> Summary:
+    """A tile at a time: the weighted sum of softplus, and that of the weights."""
+    query, key = pairs.query, pairs.key
+    query_ids, key_ids, mask = _left_out(pairs)
+    count, logit_sum = _pair_totals(query.detach(), key.detach(), pairs.period, query_ids, key_ids, mask)
+    bounded = pairs.bound * tilt <= SAFE_EXPONENT
+    average = _softplus_averages(query, key, count, tilt, bounded, pairs.period, query_ids, key_ids, mask)[0]
+    return _summary(pairs, average, correction.count(count, pairs.drawn), _mean_similarity(pairs, logit_sum, count))
+
+
+def _mean_similarity(pairs: Pairs, logit_sum: Float[Tensor, ""], count: Float[Tensor, " anchor"]) -> Float[Tensor, ""]:
+    """Of the pairs that count; 0 where there are none, and of the sum nothing is left but its rounding."""
+    pairs_met = count.sum()
+    return torch.where(pairs_met > 0, logit_sum / pairs_met.clamp_min(1), 0.0) * pairs.temperature
+
+
+def _left_out(pairs: Pairs) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Ids of both sides or a mask, not both."""
+    if pairs.mask is None or pairs.query_ids is None or pairs.key_ids is None:
+        return pairs.query_ids, pairs.key_ids, pairs.mask
+    return None, None, pairs.counting()
 
 
 def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
     """How many unlabelled samples each anchor meets."""
     if pairs.mask is None and pairs.shared:
         count: Tensor
-        count, _ = _pair_totals(
-            pairs.query.detach(), pairs.key.detach(), pairs.period, pairs.query_ids, pairs.key_ids, None
-        )
+        query, key = pairs.query.detach()[:, :0], pairs.key.detach()[:, :0]  # Of the logits nothing is asked.
+        count, _ = _pair_totals(query, key, pairs.period, pairs.query_ids, pairs.key_ids, None)
         return count
     counting = pairs.counting()
     if counting is None:
@@ -251,6 +278,88 @@ def _log_sums_backward(
     return query_gradient, key_gradient
 
 
+@torch.library.custom_op("pucl::softplus_averages", mutates_args=())
+def _softplus_averages(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    count: torch.Tensor,
+    tilt: float,
+    bounded: bool,
+    period: int,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """The average of softplus(<query_i, key_j>) with weights of exp(tilt * logit), 0 for an anchor that meets nobody.
+
+    Below the averages, as [3, anchor], log sum_j exp(tilt * (logit_ij - highest_i)) and highest_i, as in `_log_sums`;
+    both are 0 without a tilt.
+    """
+    sums = query.new_zeros(2, len(query))
+    highest = query.new_zeros(len(query)) if bounded else query.new_full((len(query),), -math.inf)
+    buffers, ones = [_tile_buffer(query, key) for _ in range(2)], query.new_ones(TILE)
+    for rows, _, logits in _tiles(query, key, False, period, query_ids, key_ids, mask):
+        out, spare = (_view(buffer, logits.shape) for buffer in buffers)
+        values, weigh = _softplus(logits, out=out, spare=spare), ones[: logits.shape[1]]
+        if tilt:
+            if not bounded:  # Keep what was summed so far relative to the highest logit so far.
+                before = highest[rows].clone()
+                highest[rows] = torch.maximum(before, logits.amax(dim=1))
+                shift = highest[rows].masked_fill(highest[rows] == -math.inf, 0.0)
+                logits.sub_(shift[:, None])
+                sums[:, rows] *= torch.exp(tilt * (before - shift))
+            weights = logits.mul_(tilt).exp_() if bounded else _weights(logits.mul_(tilt))
+            sums[1, rows].addmv_(weights, weigh)
+            values.mul_(weights)
+        sums[0, rows].addmv_(values, weigh)
+    if not tilt:
+        return torch.stack([sums[0] / count.clamp_min(1), sums[1], sums[1]])
+    highest.masked_fill_(highest == -math.inf, 0.0)
+    total = torch.where(sums[1] == 0, 1.0, sums[1])
+    return torch.stack([sums[0] / total, total.log(), highest])
+
+
+@torch.library.custom_op("pucl::softplus_averages_backward", mutates_args=())
+def _softplus_averages_backward(
+    gradient: torch.Tensor,
+    averages: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    count: torch.Tensor,
+    tilt: float,
+    bounded: bool,
+    period: int,
+    query_ids: torch.Tensor | None,
+    key_ids: torch.Tensor | None,
+    mask: torch.Tensor | None,
+    of_query: bool,
+    of_key: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of the queries and keys."""
+    query_gradient = torch.empty_like(query) if of_query else query.new_empty(0)
+    key_gradient = torch.zeros_like(key) if of_key else key.new_empty(0)
+    average, log_sum, highest = averages
+    outer = gradient[0] if tilt else gradient[0] / count.clamp_min(1)
+    buffers = [_tile_buffer(query, key, needed=bool(tilt)) for _ in range(2)]
+    for rows, columns, logits in _tiles(query, key, False, period, query_ids, key_ids, mask):
+        if tilt:
+            values, steps = (_view(buffer, logits.shape) for buffer in buffers)
+            _softplus(logits, out=values, spare=steps).sub_(average[rows, None])
+            _sigmoid(logits, out=steps).add_(values, alpha=tilt)
+            if not bounded:
+                logits.sub_(highest[rows, None])
+            exponents = logits.mul_(tilt).sub_(log_sum[rows, None])
+            slopes = (exponents.exp_() if bounded else _weights(exponents)).mul_(steps)
+        else:
+            slopes = _sigmoid(logits, out=logits)
+        slopes.mul_(outer[rows, None])
+        if of_query:  # Tiles of the same rows follow each other: the first finds nothing to add to.
+            query_gradient[rows].addmm_(slopes, key[columns], beta=0 if columns.start == 0 else 1)
+        if of_key:
+            key_gradient[columns].addmm_(slopes.T, query[rows])
+    return query_gradient, key_gradient
+
+
 @torch.library.custom_op("pucl::pair_totals", mutates_args=())
 def _pair_totals(
     query: torch.Tensor,
@@ -272,14 +381,17 @@ def _pair_totals(
     if query_ids is None or key_ids is None:
         return count, total
     if period:
-        views = query.view(-1, period, query.shape[1]).sum(dim=0), key.view(-1, period, key.shape[1]).sum(dim=0)
+        views = [side.view(len(side) // period, period, side.shape[1]).sum(dim=0) for side in (query, key)]
         return count - len(key) // period, total - (views[0] * views[1]).sum()
     ids, group = torch.unique(key_ids, return_inverse=True)
     keys_of = torch.bincount(group, minlength=len(ids)).to(query.dtype)
     sum_of = key.new_zeros(len(ids), key.shape[1]).index_add_(0, group, key)
     place = torch.searchsorted(ids, query_ids).clamp_max(len(ids) - 1)
-    known = (ids[place] == query_ids).to(query.dtype)
-    return count - known * keys_of[place], total - ((query * sum_of[place]).sum(dim=1) * known).sum()
+    known = ids[place] == query_ids
+    # Queries are summed by id too, and those that no key has the id of, into a place of their own.
+    queries_of = query.new_zeros(len(ids) + 1, query.shape[1])
+    queries_of.index_add_(0, torch.where(known, place, len(ids)), query)
+    return count - known.to(query.dtype) * keys_of[place], total - (queries_of[:-1] * sum_of).sum()
 
 
 def _tiles(
@@ -292,8 +404,10 @@ def _tiles(
     mask: torch.Tensor | None,
 ) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Rows, columns and logits of every tile, pairs that do not count at -inf. The logits share one buffer."""
-    row_blocks, column_blocks = _blocks(len(query)), _blocks(len(key))
+    # Where keys are few, a tile is the taller for it.
+    row_blocks, column_blocks = _blocks(len(query), TILE * max(1, TILE // len(key))), _blocks(len(key), TILE)
     row_ranges, column_ranges = _id_ranges(query_ids, row_blocks), _id_ranges(key_ids, column_blocks)
+    place = None if period else _place(query_ids, key_ids)
     buffer = _tile_buffer(query, key)
     for r, rows in enumerate(row_blocks):
         for c in range(r if symmetric else 0, len(column_blocks)):
@@ -308,15 +422,36 @@ def _tiles(
                     logits.diagonal(diagonal).fill_(-math.inf)
             elif query_ids is not None and key_ids is not None:
                 (row_low, row_high), (low, high) = row_ranges[r], column_ranges[c]
-                if row_low <= high and low <= row_high:  # Otherwise no pair here can have equal ids.
+                if row_low > high or low > row_high:  # No pair here can have equal ids.
+                    pass
+                elif place is None:
                     logits.masked_fill_(query_ids[rows, None] == key_ids[None, columns], -math.inf)
+                else:
+                    here = (place[rows] - columns.start)[:, None]
+                    elsewhere = (here < 0) | (here >= logits.shape[1])
+                    taken = logits.new_full(here.shape, -math.inf).masked_fill_(elsewhere, 0.0)
+                    logits.scatter_add_(1, here.masked_fill_(elsewhere, 0), taken)
             yield rows, columns, logits
 
 
-def _blocks(length: int) -> list[slice]:
-    """Parts of at most TILE, of nearly the same length: a small rest would be slow for its size."""
-    size = math.ceil(length / math.ceil(length / TILE))
+def _blocks(length: int, most: int) -> list[slice]:
+    """Parts of at most so many, of nearly the same length: a small rest would be slow for its size."""
+    size = math.ceil(length / math.ceil(length / most))
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def _place(query_ids: torch.Tensor | None, key_ids: torch.Tensor | None) -> torch.Tensor | None:
+    """The one key that each query is not to meet, -1 for none; None where there may be several.
+
+    Comparing every id of one side with every id of the other takes as long as making the logits does.
+    """
+    if query_ids is None or key_ids is None or key_ids.device.type != "cpu":
+        return None
+    ids, order = key_ids.sort()
+    if not bool((ids[1:] > ids[:-1]).all()):
+        return None
+    place = torch.searchsorted(ids, query_ids).clamp_max_(len(ids) - 1)
+    return torch.where(ids[place] == query_ids, order[place], -1)
 
 
 def _id_ranges(ids: torch.Tensor | None, blocks: list[slice]) -> list[tuple[float, float]]:
@@ -327,7 +462,7 @@ def _id_ranges(ids: torch.Tensor | None, blocks: list[slice]) -> list[tuple[floa
 
 
 def _tile_buffer(query: torch.Tensor, key: torch.Tensor, *, needed: bool = True) -> torch.Tensor:
-    return query.new_empty(min(TILE, len(query)) * min(TILE, len(key)) if needed else 0)
+    return query.new_empty(min(TILE * TILE, len(query) * len(key)) if needed else 0)
 
 
 def _view(buffer: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
@@ -336,6 +471,44 @@ def _view(buffer: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 
 def _exponentials(logits: torch.Tensor, scale: float, *, out: torch.Tensor) -> torch.Tensor:
     return torch.exp(logits if scale == 1 else torch.mul(logits, scale, out=out), out=out)
+
+
+# Logits without bound lead to numbers that processors and their libraries are slow with: what is too small to be an
+# ordinary number, and what is made from it, takes up to 200 times as long. So exponents are cut off before, and what is
+# left then is 0, as it is of pairs that do not count. (torch's own softplus is slow from -29 on, when the third power
+# of an exponential is no ordinary number: it goes through log1p.)
+
+
+def _softplus(logits: torch.Tensor, *, out: torch.Tensor, spare: torch.Tensor) -> torch.Tensor:
+    r"""`objectives.softplus`, cut off at -85 in float32.
+
+    max(x, 0) + log u + (e - (u - 1)), with e = exp(-\|x\|) and u = 1 + e; the last term is what was rounded off in u.
+    """
+    limit = _limit(logits, 0.98)
+    torch.clamp(logits, -limit, limit, out=spare).abs_().neg_().exp_()
+    torch.add(spare, 1.0, out=out)
+    spare.sub_(out - 1.0)
+    out.log_().add_(spare)
+    torch.threshold_(out, 2 * math.exp(-limit), 0.0)
+    return out.add_(torch.clamp(logits, min=0.0, out=spare))
+
+
+def _sigmoid(logits: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    """The slope of softplus, cut off at -57 in float32: it is multiplied with other small numbers."""
+    limit = _limit(logits, 0.65)
+    torch.sigmoid(torch.clamp(logits, -limit, limit, out=out), out=out)
+    return torch.threshold_(out, 2 * math.exp(-limit), 0.0)
+
+
+def _weights(exponents: torch.Tensor) -> torch.Tensor:
+    """The exponentials of numbers of which the largest is about 0, in their place, cut off at -28 in float32."""
+    limit = _limit(exponents, 0.32)
+    return torch.threshold_(exponents.clamp_min_(-limit).exp_(), 2 * math.exp(-limit), 0.0)
+
+
+def _limit(logits: torch.Tensor, share: float) -> float:
+    """The size of an exponent that uses up this share of all there are below 0."""
+    return -share * math.log(torch.finfo(logits.dtype).tiny)
 
 
 @_log_sums.register_fake
@@ -365,6 +538,26 @@ def _(
     )
 
 
+@_softplus_averages.register_fake
+def _(query: torch.Tensor, *_: Any) -> torch.Tensor:
+    return query.new_empty(3, len(query))
+
+
+@_softplus_averages_backward.register_fake
+def _(
+    _gradient: torch.Tensor,
+    _averages: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    *settings: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    of_query, of_key = settings[-2:]
+    return (
+        torch.empty_like(query) if of_query else query.new_empty(0),
+        torch.empty_like(key) if of_key else key.new_empty(0),
+    )
+
+
 @_pair_totals.register_fake
 def _(query: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return query.new_empty(len(query)), query.new_empty(())
@@ -388,3 +581,21 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ..
 
 
 _log_sums.register_autograd(_backward, setup_context=_remember)
+
+
+def _remember_softplus(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    query, key, count, ctx.tilt, ctx.bounded, ctx.period, query_ids, key_ids, mask = inputs
+    ctx.save_for_backward(output, query, key, count, query_ids, key_ids, mask)
+
+
+def _softplus_backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    output, query, key, count, query_ids, key_ids, mask = ctx.saved_tensors
+    of_query, of_key = ctx.needs_input_grad[:2]
+    settings = count, ctx.tilt, ctx.bounded, ctx.period, query_ids, key_ids, mask
+    query_gradient, key_gradient = _softplus_averages_backward(
+        gradient, output, query, key, *settings, of_query, of_key
+    )
+    return query_gradient if of_query else None, key_gradient if of_key else None, *[None] * len(settings)
+
+
+_softplus_averages.register_autograd(_softplus_backward, setup_context=_remember_softplus)

@@ -7,7 +7,7 @@ import torch
 
 from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Anneal, Correction, check_range, settled, turns, value_at
-from pucl.shapes import Float, Int, Tensor
+from pucl.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +68,10 @@ class Ring(Correction):
         """Uniform over the band, -inf outside."""
         begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
-        hardest_first = torch.sort(logits, dim=1, descending=True, stable=True).indices
-        rank = torch.empty_like(hardest_first)
-        rank.scatter_(1, hardest_first, torch.arange(logits.shape[1], device=logits.device).expand_as(rank))
-        inside = (rank >= begin[:, None]) & (rank < end[:, None])
+        if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+            inside = _between_values(logits, begin, end)
+        else:
+            inside = _between_ranks(logits, begin, end)
         log_weight = -(end - begin).to(logits.dtype).log()[:, None]
         return torch.where(inside, log_weight, -math.inf)
 
@@ -90,3 +90,31 @@ class Ring(Correction):
         begin, end = (lower * count).long(), (upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
+
+
+def _between_ranks(
+    logits: Float[Tensor, "anchor unlabelled"], begin: Int[Tensor, " anchor"], end: Int[Tensor, " anchor"]
+) -> Bool[Tensor, "anchor unlabelled"]:
+    """Whose rank is in the band; of equal logits the first is the harder."""
+    hardest_first = torch.sort(logits, dim=1, descending=True, stable=True).indices
+    rank = torch.empty_like(hardest_first)
+    rank.scatter_(1, hardest_first, torch.arange(logits.shape[1], device=logits.device).expand_as(rank))
+    return (rank >= begin[:, None]) & (rank < end[:, None])
+
+
+def _between_values(
+    logits: Float[Tensor, "anchor unlabelled"], begin: Int[Tensor, " anchor"], end: Int[Tensor, " anchor"]
+) -> Bool[Tensor, "anchor unlabelled"]:
+    """The same from the values at the ends of the band: numpy sorts values alone an order faster than torch ranks them.
+
+    Where equal logits lie on both sides of an end, values do not tell, and ranks do.
+    """
+    values = logits.numpy().copy()
+    values.sort(axis=1)
+    rising, last = torch.from_numpy(values), logits.shape[1] - 1
+    highest, lowest = rising.gather(1, last - begin[:, None]), rising.gather(1, last - (end - 1)[:, None])
+    inside = (logits <= highest) & (logits >= lowest)
+    tied = (inside.sum(dim=1) != end - begin).nonzero()[:, 0]
+    if len(tied):
+        inside[tied] = _between_ranks(logits[tied], begin[tied], end[tied])
+    return inside

@@ -1,7 +1,8 @@
 """Graphs of all sizes as a few flat arrays, and a batch of them as what an encoder takes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +29,20 @@ class GraphBatch:
         edge_index: Edges as rows of ``x``: from, to.
         graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
         graphs: How many graphs.
+        undirected: Whether it is known that every edge is there in both directions, equally often.
     """
 
     x: Float[Tensor, "node feature"]
     edge_index: Int[Tensor, "2 edge"]
     graph_of: Int[Tensor, " node"]
     graphs: int
+    undirected: bool = False
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
-        return GraphBatch(self.x.to(device), self.edge_index.to(device), self.graph_of.to(device), self.graphs)
+        return replace(
+            self, x=self.x.to(device), edge_index=self.edge_index.to(device), graph_of=self.graph_of.to(device)
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,6 +125,13 @@ class GraphSet:
         """How many features a node has in a batch."""
         return int(self.values.shape[1]) + sum(self.widths)
 
+    @cached_property
+    def undirected(self) -> bool:
+        """Whether every edge is there in both directions, equally often. Found out once: encoders save a sort by it."""
+        rows = self.edges + np.repeat(self.node_start[:-1], np.diff(self.edge_start))
+        there, back = rows[0] * self.nodes + rows[1], rows[1] * self.nodes + rows[0]
+        return bool(np.array_equal(np.sort(there), np.sort(back)))
+
     def subset(self, indices: Indices) -> "GraphSet":
         """The graphs with these numbers, copied, in this order."""
         chosen = self._chosen(indices)
@@ -150,6 +162,7 @@ class GraphSet:
             edge_index=torch.from_numpy(edge_index),
             graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
             graphs=len(chosen),
+            undirected=self.undirected,
         )
 
     def to_pyg(self) -> "list[Data]":

@@ -19,7 +19,7 @@ class ExtraMissingError(DataError):
     """Reading this kind of data needs a package that is not installed."""
 
     def __init__(self, purpose: str, package: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'pucl[images]'")
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'pucl[images,graphs]'")
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ def embed(
     if device is None:
         device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
     embeddings: NDArray[np.float32] | None = None
-    with _evaluation_mode(encoder):
+    with evaluation_mode(encoder):
         for start in range(0, len(pixels), batch_size):
             # A copy of its own, since torch takes no array that is read-only, as memory maps are.
             batch = torch.from_numpy(np.array(pixels[start : start + batch_size]))
@@ -62,7 +62,7 @@ def embed(
 
 
 @contextmanager
-def _evaluation_mode(encoder: nn.Module) -> Iterator[None]:
+def evaluation_mode(encoder: nn.Module) -> Iterator[None]:
     """Evaluation mode for a while; module by module, since a part may have been frozen on purpose."""
     training = [(module, module.training) for module in encoder.modules()]
     encoder.eval()

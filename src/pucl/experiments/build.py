@@ -1,4 +1,4 @@
-"""From a configuration to the parts that it names."""
+"""From a configuration to the framework for images that it names."""
 
 import re
 
@@ -8,13 +8,11 @@ from pucl import processes
 from pucl.encoders.heads import make_head
 from pucl.encoders.registry import ARCHITECTURES, make_encoder
 from pucl.encoders.synchronised import synchronise_batch_norms
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import ImageConfig
 from pucl.frameworks.cmc import CMC
 from pucl.frameworks.framework import ImageFramework
 from pucl.frameworks.moco import MoCo
 from pucl.frameworks.simclr import SimCLR
-from pucl.training.loop import Plan
-from pucl.training.optimisers import schedule
 from pucl.views.recipes import CMCViews, SimCLRViews
 
 CPU = torch.device("cpu")
@@ -22,7 +20,7 @@ COMPILED = re.compile(r"(slow_)?(encoder|head)|(encoders|heads)\.\d")  # Modules
 
 
 def build_framework(
-    config: RunConfig,
+    config: ImageConfig,
     *,
     samples: int,
     size: int,
@@ -52,7 +50,7 @@ def build_framework(
     return framework
 
 
-def _fresh(config: RunConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
+def _fresh(config: ImageConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
     """The parts that the configuration names, on the CPU."""
     if ":" in config.encoder:
         make_encoder(
@@ -94,25 +92,6 @@ def _fresh(config: RunConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC
     return SimCLR(encoder, head, views, view_count=config.view_count, temperature=config.temperature)
 
 
-def build_plan(config: RunConfig, *, steps_per_epoch: int) -> Plan:
-    """How to train, by the configuration."""
-
-    def learning_rate(step: int, steps: int) -> float:
-        warmup = config.warmup_epochs * steps_per_epoch
-        return config.learning_rate * schedule(step, steps, warmup, kind=config.schedule)
-
-    return Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=learning_rate,
-        clip=config.clip,
-        seed=config.seed,
-        objective=config.objective,
-        floor=config.floor,
-        precision=config.precision,
-    )
-
-
-def _half(config: RunConfig) -> int | None:
+def _half(config: ImageConfig) -> int | None:
     """Half of an encoder's usual width: CMC's two encoders together have as many features as one."""
     return ARCHITECTURES[config.encoder].width // 2 if config.encoder in ARCHITECTURES else None

@@ -1,46 +1,43 @@
 """What a run is: one frozen value that says everything, and is compared before anything is continued."""
 
 import dataclasses
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
 from pucl.contrast.compare import ObjectiveName
+from pucl.contrast.compat import COMPATS, Compat
 from pucl.contrast.objectives import Floor, check_floor
 from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
+from pucl.data.graph_features import CHOICES
 from pucl.devices import PRECISIONS, Precision
 from pucl.encoders.resnet import Stem
+from pucl.frameworks.infograph import SHARES, Share
+from pucl.texts import did_you_mean
 from pucl.training.optimisers import Schedule
 
-FRAMEWORKS = ("simclr", "moco", "cmc")
-PLAIN, ORACLE, UNTRAINED = "plain", "oracle", "untrained"
-ROWS = (*CORRECTIONS, ORACLE, UNTRAINED)
-"""What can stand in a row of a comparison: the corrections, the loss that knows the labels, and no training at all."""
+PLAIN, ORACLE, UNTRAINED, RAW = "plain", "oracle", "untrained", "raw"
+ROWS = (*CORRECTIONS, ORACLE, UNTRAINED, RAW)
+"""What can stand in a row of a comparison: the corrections, the loss that knows the labels, no training, and (for
+graphs) no encoder."""
+NOT_TRAINED = (UNTRAINED, RAW)
+
+GRAPH_PROBES = ("svm", "svm_scaled", "linear", "knn")
+"""Classifiers of graphs: the references' support vector machine, the same on scaled features, linear, neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One training and its evaluation.
+    """One training and its evaluation: what images and graphs have in common.
 
     Args:
-        framework: ``"simclr"``, ``"moco"`` or ``"cmc"``.
+        framework: ``"simclr"``, ``"moco"``, ``"cmc"`` or ``"infograph"``.
         data: A known name or a path.
-        correction: A correction by its name in the table, ``"oracle"`` or ``"untrained"``.
+        correction: A correction by its name in the table, ``"oracle"``, ``"untrained"``, or for graphs ``"raw"``.
         settings: Of the correction, such as ``{"alpha": 0.12, "c": 0.1}``.
-        image_size: To what images are resized; None leaves them as they are.
-        limit: Use only this many images for training, evenly over the classes; None uses all.
-        encoder: Name of an encoder, or ``"package.module:callable"``.
-        stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
-            ones.
-        dim: Dimension of the embeddings that are compared.
+        limit: Use only this many samples for training, evenly over the classes; None uses all.
         epochs: Passes over the data.
         batch_size: Samples in a step.
-        temperature: What cosines are divided by.
-        view_count: Views of each image (SimCLR).
-        crop: Least share of an image that a view shows.
-        flip: Chance that a view is mirrored; 0 where left and right differ in meaning, as in digits.
-        blur: Chance that a view is blurred.
         optimiser: ``"adam"``, ``"sgd"`` or ``"lars"``.
         learning_rate: At its highest.
         momentum: Of SGD and LARS.
@@ -48,14 +45,9 @@ class RunConfig:
         schedule: ``"constant"``, ``"cosine"`` or ``"step"``.
         warmup_epochs: Epochs over which the learning rate rises.
         clip: Largest norm of a gradient, or None.
-        queue_size: Keys that are remembered (MoCo).
-        key_momentum: Share of the key encoder that stays at each step (MoCo).
-        symmetric: Compare both ways (MoCo).
-        splits: Parts of a batch with batch statistics of their own (MoCo).
-        draws: Entries of the bank that are drawn at each step (CMC).
-        bank_momentum: Share of a bank's entry that stays (CMC).
         objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: Below what the estimate over negatives cannot fall.
+        floor: Below what the estimate over negatives cannot fall: ``"temperature"``, ``"paper"`` or a share of the
+            unlabelled mean.
         precision: In which encoder and head compute while they are trained: ``"float32"``, ``"bfloat16"`` or
             ``"float16"``.
         monitor: How many times in a training nearest neighbours within the training set are asked; 0 never.
@@ -66,18 +58,9 @@ class RunConfig:
     data: str
     correction: str = "pucl"
     settings: dict[str, float] = field(default_factory=dict)
-    image_size: int | None = None
     limit: int | None = None
-    encoder: str = "small"
-    stem: Stem = "small"
-    dim: int = 128
     epochs: int = 100
     batch_size: int = 256
-    temperature: float = 0.5
-    view_count: int = 2
-    crop: float = 0.08
-    flip: float = 0.5
-    blur: float = 0.5
     optimiser: str = "adam"
     learning_rate: float = 1e-3
     momentum: float = 0.9
@@ -85,12 +68,6 @@ class RunConfig:
     schedule: Schedule = "constant"
     warmup_epochs: int = 0
     clip: float | None = None
-    queue_size: int = 4096
-    key_momentum: float = 0.99
-    symmetric: bool = False
-    splits: int = 8
-    draws: int = 4096
-    bank_momentum: float = 0.5
     objective: ObjectiveName = "infonce"
     floor: Floor = "temperature"
     precision: Precision = "float32"
@@ -99,9 +76,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         choose("framework", self.framework, FRAMEWORKS)
+        if not isinstance(self, FRAMEWORKS[self.framework]):
+            kind = FRAMEWORKS[self.framework].__name__
+            raise ValueError(f"a run of {self.framework} is described by a {kind}, got a {type(self).__name__}")
         choose("correction", self.correction, ROWS)
         choose("precision", self.precision, PRECISIONS)
-        check_temperature(self.temperature)
         check_floor(self.floor)
         if self.seed < 0:
             raise ValueError(f"seed is where random numbers start: expected 0 or more, got {self.seed}")
@@ -113,7 +92,7 @@ class RunConfig:
         """The correction with its settings; the oracle and the untrained encoder correct nothing."""
         for name in self.settings:
             choose(f"setting of {self.correction}", name, settings_of(self.correction))
-        if self.correction == UNTRAINED:
+        if self.correction in NOT_TRAINED:
             return Plain()
         if self.correction == ORACLE:
             return Hard(tau_plus=0.0, beta=self.settings.get("beta", 0.0))
@@ -123,13 +102,130 @@ class RunConfig:
         """The same in types that JSON knows."""
         return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> "RunConfig":
-        """Back from JSON; fields that are unknown here are an error."""
-        known = {each.name for each in dataclasses.fields(cls)}
-        if unknown := record.keys() - known:
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> "RunConfig":
+        """Back from JSON, as the kind that its framework has; fields that are unknown here are an error."""
+        choose("framework", str(record.get("framework")), FRAMEWORKS)
+        kind = FRAMEWORKS[record["framework"]]
+        if unknown := record.keys() - fields_of(record["framework"]):
             raise ValueError(f"a configuration has known fields only: got {', '.join(sorted(unknown))} as well")
-        return cls(**record)
+        return kind(**record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig(RunConfig):
+    """A run on images.
+
+    Args:
+        image_size: To what images are resized; None leaves them as they are.
+        encoder: Name of an encoder, or ``"package.module:callable"``.
+        stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
+            ones.
+        dim: Dimension of the embeddings that are compared.
+        temperature: What cosines are divided by.
+        view_count: Views of each image (SimCLR).
+        crop: Least share of an image that a view shows.
+        flip: Chance that a view is mirrored; 0 where left and right differ in meaning, as in digits.
+        blur: Chance that a view is blurred.
+        queue_size: Keys that are remembered (MoCo).
+        key_momentum: Share of the key encoder that stays at each step (MoCo).
+        symmetric: Compare both ways (MoCo).
+        splits: Parts of a batch with batch statistics of their own (MoCo).
+        draws: Entries of the bank that are drawn at each step (CMC).
+        bank_momentum: Share of a bank's entry that stays (CMC).
+    """
+
+    image_size: int | None = None
+    encoder: str = "small"
+    stem: Stem = "small"
+    dim: int = 128
+    temperature: float = 0.5
+    view_count: int = 2
+    crop: float = 0.08
+    flip: float = 0.5
+    blur: float = 0.5
+    queue_size: int = 4096
+    key_momentum: float = 0.99
+    symmetric: bool = False
+    splits: int = 8
+    draws: int = 4096
+    bank_momentum: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_temperature(self.temperature)
+        if self.correction == RAW:
+            raise ValueError("the raw features of nodes are a row for graphs: expected a correction, got 'raw'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphConfig(RunConfig):
+    """A run on graphs.
+
+    Args:
+        features: What is seen of a node: ``"default"``, ``"labels"``, ``"attributes"``, ``"labels+attributes"``,
+            ``"degree"`` or ``"ones"``.
+        hidden: Dimension of each layer of the encoder.
+        layers: How many; a node knows of its surroundings as far as so many steps.
+        share: Who shares one estimate over negatives, and one floor: the nodes of a ``"graph"``, no ``"node"`` with
+            another, or the whole ``"batch"``.
+        temperature: What cosines are divided by; None takes plain inner products, as InfoGraph does.
+        compat: ``"hcl"`` takes the loss as HCL's authors published it, with its signs; None takes it as it is meant.
+        probes: Which classifiers are fitted in the end, with commas between them.
+    """
+
+    epochs: int = 20
+    batch_size: int = 128
+    weight_decay: float = 0.0
+    objective: ObjectiveName = "jensen_shannon"
+    features: str = "default"
+    hidden: int = 32
+    layers: int = 3
+    share: Share = "graph"
+    temperature: float | None = None
+    compat: Compat | None = None
+    probes: str = ",".join(GRAPH_PROBES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for probe in self.probes.split(","):
+            choose("classifier of graphs", probe, GRAPH_PROBES)
+        choose("features", self.features, CHOICES)
+        choose("share", self.share, SHARES)
+        if self.temperature is not None:
+            check_temperature(self.temperature)
+        elif self.objective == "infonce":
+            raise ValueError(
+                "InfoNCE compares by cosines: expected a temperature to divide them by, such as 0.5, got none"
+            )
+        if self.compat is not None:
+            choose("compat", self.compat, COMPATS)
+            self._check_compat()
+
+    def _check_compat(self) -> None:
+        if self.objective != "jensen_shannon" or self.temperature is not None or self.correction == ORACLE:
+            raise ValueError(
+                "compat='hcl' is the published loss of HCL: expected the Jensen-Shannon objective without a "
+                f"temperature, and a correction, got {self.objective}, {self.temperature} and {self.correction}"
+            )
+        if self.make_correction().tilt is None:
+            raise ValueError(
+                f"compat='hcl' is for corrections with a tilt (plain, deb, hard, pucl), got {self.correction}"
+            )
+
+
+FRAMEWORKS: dict[str, type[RunConfig]] = {
+    "simclr": ImageConfig,
+    "moco": ImageConfig,
+    "cmc": ImageConfig,
+    "infograph": GraphConfig,
+}
+"""By name: the kind of configuration that its runs have."""
+
+
+def fields_of(framework: str) -> set[str]:
+    """The fields of a configuration of this framework."""
+    return {each.name for each in dataclasses.fields(FRAMEWORKS[framework])}
 
 
 def settings_of(correction: str) -> list[str]:
@@ -143,6 +239,6 @@ def settings_of(correction: str) -> list[str]:
 def choose(meaning: str, name: str, known: Any) -> None:
     """Refuse a name that is not among the known ones, and say which was probably meant."""
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"{name!r} is no {meaning}: expected one of {', '.join(known) or 'none'}.{hint}")
+        raise ValueError(
+            f"{name!r} is no {meaning}: expected one of {', '.join(known) or 'none'}.{did_you_mean(name, known)}"
+        )

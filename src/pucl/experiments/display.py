@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pucl.progress import Line, duration
 
@@ -34,14 +35,14 @@ class Display:
         if self.line:
             self.line.show(self.label + words, at_once=True)
 
-    def step(self, metrics: Mapping[str, float]) -> None:
+    def step(self, metrics: Mapping[str, Any]) -> None:
         """Where the training is after a step; see `pucl.training.loop.Training.position`."""
         if self.line and self.line.renews:
             done = metrics["step"] / metrics["steps"]
             bar = "#" * round(BAR * done)
             self.line.show(f"{self.label}[{bar:-<{BAR}}] {done:4.0%}  {describe(metrics)}")
 
-    def epoch(self, metrics: Mapping[str, float]) -> None:
+    def epoch(self, metrics: Mapping[str, Any]) -> None:
         """What an epoch came to, where there is no live line."""
         if self.line and not self.line.renews:
             self.line.say(self.label + describe(metrics))
@@ -52,14 +53,14 @@ class Display:
             self.line.close()
 
 
-def describe(metrics: Mapping[str, float]) -> str:
+def describe(metrics: Mapping[str, Any]) -> str:
     """Metrics of a training in one line."""
     words = [f"epoch {metrics['epoch']:.0f} of {metrics['epochs']:.0f}"]
     if "loss" in metrics:
         words += [f"loss {metrics['loss']:.4f}", f"floored {metrics['floored']:.0%}"]
     if "knn" in metrics:
         words.append(f"kNN {metrics['knn']:.1%}")
-    words.append(f"{metrics['images_per_second']:.0f} images/s")
+    words.append(f"{metrics['samples_per_second']:.0f} {metrics.get('unit', 'samples')}/s")
     if metrics["seconds_left"]:
         words.append(f"{duration(metrics['seconds_left'])} left")
     return ", ".join(words)

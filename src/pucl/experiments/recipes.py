@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from pucl.data.graph_registry import MADE
 from pucl.data.registry import SOURCES
-from pucl.experiments.config import RunConfig, choose
+from pucl.data.sources.tu_collection import known_graphs
+from pucl.experiments.config import FRAMEWORKS, GraphConfig, RunConfig, choose, fields_of
 
 REFERENCE: dict[str, dict[str, Any]] = {
     # chingyaoc/DCL and joshr17/HCL: Adam without a schedule, temperature 0.5, batch 256.
@@ -30,8 +32,10 @@ REFERENCE: dict[str, dict[str, Any]] = {
         "bank_momentum": 0.5,
         "crop": 0.2,
     },
+    # InfoGraph's README and HCL's launch script, but for its 200 epochs: Adam without decay, three layers of 32.
+    "infograph": {"optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "hidden": 32, "layers": 3},
 }
-"""By framework; what is not named here is the default of `RunConfig`."""
+"""By framework; what is not named here is the default of `ImageConfig` or `GraphConfig`."""
 
 PAPER: dict[str, Any] = {
     "encoder": "resnet50",
@@ -51,12 +55,12 @@ SMALL: dict[str, Any] = {
 }
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
-    # The reference programs; what they leave open is the default of `RunConfig`.
+    # The reference programs; what they leave open is the default of the configuration.
     "reference": {framework: {} for framework in REFERENCE},
-    # The paper's size, for people with accelerators.
-    "paper": dict.fromkeys(REFERENCE, PAPER),
+    # The paper's size, for people with accelerators; graphs are small enough for everyone.
+    "paper": {"simclr": PAPER, "moco": PAPER, "cmc": PAPER, "infograph": {}},
     # Images of 32 x 32 on two cores in a quarter of an hour: half the resolution inside, and few but eager steps.
-    "small": {"simclr": SMALL | {"learning_rate": 2e-3}, "moco": SMALL, "cmc": SMALL},
+    "small": {"simclr": SMALL | {"learning_rate": 2e-3}, "moco": SMALL, "cmc": SMALL, "infograph": {}},
 }
 """By name and framework: what is changed in the reference settings."""
 
@@ -78,17 +82,26 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
     """The reference settings of a framework, those of a recipe or else of a first look at the data, and the changes.
 
     Args:
-        framework: ``"simclr"``, ``"moco"`` or ``"cmc"``.
+        framework: ``"simclr"``, ``"moco"``, ``"cmc"`` or ``"infograph"``.
         data: A known name or a path, which is made absolute: the run is the same from wherever it is continued.
         name: Of the recipe; None is the reference's, with less work where the data are for a first look.
-        changes: Fields of `RunConfig`.
+        changes: Fields of `ImageConfig` or `GraphConfig`.
     """
     choose("framework", framework, REFERENCE)
+    for field in changes:
+        choose(f"setting of {framework}", field, fields_of(framework))
     if name is None:
         start = FIRST_RUN.get(data, {})
     else:
         choose("recipe", name, RECIPES)
         start = RECIPES[name][framework]
-    if data not in SOURCES and Path(data).expanduser().exists():
+    if not _known(framework, data) and Path(data).expanduser().exists():
         data = str(Path(data).expanduser().resolve())
-    return RunConfig(framework=framework, data=data, **(REFERENCE[framework] | start | changes))
+    return FRAMEWORKS[framework](framework=framework, data=data, **(REFERENCE[framework] | start | changes))
+
+
+def _known(framework: str, data: str) -> bool:
+    """Whether these data have a name, which is meant even where a file is called so."""
+    if FRAMEWORKS[framework] is GraphConfig:
+        return data.lower() in MADE or known_graphs(data) is not None
+    return data in SOURCES

@@ -11,15 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pucl.data import DataError, ImageData, ImageSet, to_pixels
+from pucl.data import DataError, ImageData, ImageSet, NodeFeatures, to_pixels
 from pucl.data import load as load_data
 from pucl.data.resizing import resize_pixels
 from pucl.data.sources.picture import SUFFIXES, need_pillow, read_picture, to_rgb
 from pucl.evaluation import embed
 from pucl.experiments.build import build_framework
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import GraphConfig, ImageConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
-from pucl.experiments.run import limited
+from pucl.experiments.graphs import build_infograph
+from pucl.experiments.images import limited
+from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.experiments.weights import load_weights, read_weights
 from pucl.training.loop import module_of
 
@@ -51,7 +53,7 @@ class Trained:
         embeddings = trained.encode(["cat.png", "dog.png"])  # float32 [2, features]
     """
 
-    def __init__(self, config: RunConfig, module: nn.Module, *, image_size: int, features: int) -> None:
+    def __init__(self, config: ImageConfig, module: nn.Module, *, image_size: int, features: int) -> None:
         self.config = config
         self.module = module.eval()
         self.image_size = image_size
@@ -139,7 +141,7 @@ class Trained:
         return embed(self.module, pixels, lambda batch: batch, batch_size)
 
 
-def load(run: str | Path) -> Trained:
+def load(run: str | Path) -> Trained | TrainedGraphs:
     """The encoder of a finished run.
 
     Args:
@@ -163,11 +165,29 @@ def load(run: str | Path) -> Trained:
             )
         state, about = read_weights(weights)
     with torch.random.fork_rng(devices=[]):  # Building draws first weights, which is no business of the caller's.
+        if isinstance(config, GraphConfig):
+            module = build_infograph(config, about["inputs"])
+            load_weights(module, state, weights)
+            columns = None if about["columns"] is None else NodeFeatures.from_record(about["columns"])
+            return TrainedGraphs(config, module, columns=columns, inputs=about["inputs"], features=about["features"])
+        if not isinstance(config, ImageConfig):
+            raise TypeError(f"a run is on images or on graphs, got a {type(config).__name__}")
         # Memory is of no use any more, so it may be as small as it can be.
         framework = build_framework(replace(config, queue_size=1), samples=2, size=about["image_size"])
-    module = module_of(framework)
-    load_weights(module, state, weights)
-    return Trained(config, module, image_size=about["image_size"], features=about["features"])
+    load_weights(module_of(framework), state, weights)
+    return Trained(config, module_of(framework), image_size=about["image_size"], features=about["features"])
+
+
+def load_images(run: str | Path) -> Trained:
+    """The encoder of a finished run on images.
+
+    Raises:
+        ValueError: Also if the run was on graphs.
+    """
+    trained = load(run)
+    if not isinstance(trained, Trained):
+        raise ValueError(f"{run} is a run on graphs: expected one on images")
+    return trained
 
 
 def parts(data: ImageData) -> dict[str, ImageSet]:

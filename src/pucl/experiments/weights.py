@@ -1,8 +1,8 @@
 """The weights of an encoder in a file that outlives pucl: safetensors, with words on what to do with them.
 
 The names are those of the modules: ``encoder.`` and ``head.`` for SimCLR and MoCo; ``encoders.0.`` (lightness),
-``encoders.1.`` (colour) and ``heads.`` for CMC. Below the prefix they are those of torchvision's ResNets, so that plain
-torch is enough::
+``encoders.1.`` (colour) and ``heads.`` for CMC; ``encoder.``, ``local_head.`` and ``whole_head.`` for InfoGraph. Below
+the prefix, encoders of images have the names of torchvision's ResNets, so that plain torch is enough::
 
     from safetensors import safe_open
     with safe_open("encoder.safetensors", "pt") as file:
@@ -18,22 +18,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
 import pucl
 from pucl.data import DataError, ExtraMissingError
-from pucl.evaluation import embed
 from pucl.experiments.config import RunConfig
 from pucl.files import write_whole
-from pucl.frameworks.cmc import CMC
-from pucl.frameworks.framework import ImageFramework
-from pucl.frameworks.moco import MoCo
-from pucl.frameworks.simclr import SimCLR
+from pucl.frameworks.framework import Framework
 from pucl.training.loop import module_of
-from pucl.views.operators import LAB_MEAN, LAB_STD
 
-PARTS = ("encoder", "head", "encoders", "heads")
+PARTS = ("encoder", "head", "encoders", "heads", "local_head", "whole_head")
 """What a framework calls that which encodes. Queues, banks and slow copies have other names, and end with training."""
 
 ABOUT = "pucl"  # One key for everything: safetensors writes several in an order that changes from call to call.
@@ -52,13 +46,14 @@ def encoder_state(module: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in module.state_dict().items() if name.partition(".")[0] in PARTS}
 
 
-def save_weights(path: Path, framework: ImageFramework, config: RunConfig) -> None:
+def save_weights(path: Path, framework: Framework[Any], config: RunConfig, about: dict[str, Any]) -> None:
     """Write encoder and head, whole or not at all; the same weights give the same bytes.
 
     Args:
         path: Where to.
         framework: Whose weights. It may be on any device.
         config: The run that made them.
+        about: What else someone needs to know who has nothing but the file; see `Task.about`.
     """
     need_safetensors()
     from safetensors.torch import save  # noqa: PLC0415
@@ -67,7 +62,8 @@ def save_weights(path: Path, framework: ImageFramework, config: RunConfig) -> No
     state = {
         name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(module_of(framework)).items()
     }
-    write_whole(path, save(state, {ABOUT: json.dumps(_about(framework, config))}))
+    note = {"version": pucl.__version__, "framework": config.framework, **about, "config": config.as_json()}
+    write_whole(path, save(state, {ABOUT: json.dumps(note)}))
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -97,27 +93,3 @@ def load_weights(module: nn.Module, state: dict[str, Tensor], path: Path) -> Non
             f"{len(expected)} differ in name or shape, the first is {wrong[0]}"
         )
     module.load_state_dict(state, strict=False)
-
-
-def _about(framework: ImageFramework, config: RunConfig) -> dict[str, Any]:
-    """What someone needs to know who has nothing but the file."""
-    if not isinstance(framework, SimCLR | MoCo | CMC):
-        raise TypeError(f"weights are kept of SimCLR, MoCo and CMC, got {type(framework).__name__}")
-    size = framework.views.size
-    black = np.zeros((1, 3, size, size), dtype=np.uint8)
-    if isinstance(framework, CMC):
-        colours, mean, std = "CIELAB: L to encoders.0, a and b to encoders.1", LAB_MEAN, LAB_STD
-    else:
-        colours, mean, std = "RGB in 0..1", framework.views.mean, framework.views.std
-    return {
-        "version": pucl.__version__,
-        "framework": config.framework,
-        "encoder": config.encoder,
-        "stem": config.stem,
-        "image_size": size,
-        "features": embed(framework, black, lambda pixels: pixels).shape[1],
-        "colours": colours,
-        "mean": list(mean),
-        "std": list(std),
-        "config": config.as_json(),
-    }

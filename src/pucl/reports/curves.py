@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pucl.experiments.compare import BASE, Line
-from pucl.experiments.config import UNTRAINED
+from pucl.experiments.compare import BASE
+from pucl.experiments.config import NOT_TRAINED
+from pucl.experiments.lines import PROBES, Line, probes_of
 from pucl.experiments.statistics import student_quantile
 from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.palette import GRID, INK, MUTED, colour_of
@@ -93,6 +94,9 @@ def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = ""
     return _png(figure)
 
 
+CLASSIFIERS = 2  # That are drawn: the main one, and the next.
+
+
 def draw_accuracies(lines: Sequence[Line], *, subject: str = "") -> bytes:
     """What each correction came to, as the bytes of a PNG file: a dot for each seed, the mean, and its interval.
 
@@ -107,22 +111,26 @@ def draw_accuracies(lines: Sequence[Line], *, subject: str = "") -> bytes:
         MatplotlibMissingError: If matplotlib is not installed.
         ValueError: If there are no rows.
     """
+    lines = [line for line in lines if line.scores]
     if not lines:
         raise ValueError("accuracies are drawn of a comparison: expected one row or more, got none")
     height = 1.75 + 0.42 * len(lines)
     figure = _figure(11.5, height)
-    linear, knn = figure.subplots(1, 2, sharey=True)
-    left = 0.095
+    probes = probes_of(lines)[:CLASSIFIERS]
+    panels = figure.subplots(1, len(probes), sharey=True, squeeze=False)[0]
+    left = 0.015 + 0.0085 * max(len(line.name) for line in lines)
     figure.subplots_adjust(left=left, right=0.905, top=1 - 1.18 / height, bottom=0.52 / height, wspace=0.32)
-    _draw_dots(linear, "Linear classifier", [(line.correction, line.linear_seeds) for line in lines])
-    _draw_dots(knn, "Nearest neighbours", [(line.correction, line.knn_seeds) for line in lines])
-    linear.set_yticks(range(len(lines)), [line.correction for line in lines], fontsize=11)
-    linear.set_ylim(len(lines) - 0.5, -0.5)
-    for label, line in zip(linear.get_yticklabels(), lines, strict=True):
+    for axes, probe in zip(panels, probes, strict=True):
+        _draw_dots(
+            axes, PROBES[probe], [(line.correction, line.by_seed[probe]) for line in lines if probe in line.by_seed]
+        )
+    panels[0].set_yticks(range(len(lines)), [line.name for line in lines], fontsize=11)
+    panels[0].set_ylim(len(lines) - 0.5, -0.5)
+    for label, line in zip(panels[0].get_yticklabels(), lines, strict=True):
         label.set_color(colour_of(line.correction))
-    seeds = max(line.linear.count for line in lines)
+    seeds = max(line.count for line in lines)
     dots = "one seed" if seeds == 1 else "large dots are means with their 95 % intervals, small ones are seeds"
-    _head(figure, (left, height), "Accuracy on frozen features of the test images", subject, dots)
+    _head(figure, (left, height), "Accuracy on frozen features", subject, dots)
     return _png(figure)
 
 
@@ -224,8 +232,8 @@ def _draw_dots(axes: "Axes", title: str, rows: Sequence[tuple[str, Sequence[floa
 
 
 def _limits(rows: Sequence[tuple[str, Sequence[float]]]) -> tuple[float, float]:
-    """An axis for what was trained. An untrained encoder far off would press all others into one place."""
-    trained = [value for name, values in rows for value in values if name != UNTRAINED]
+    """An axis for what was trained. What was not, far off, would press all others into one place."""
+    trained = [value for name, values in rows for value in values if name not in NOT_TRAINED]
     everything = [value for _, values in rows for value in values]
     low, high = min(trained or everything), max(trained or everything)
     slack = max(SLACK * (high - low), 0.5)

@@ -4,6 +4,7 @@ INK, MUTED, GRID = "#222222", "#666666", "#e6e6e6"
 
 # Those of Okabe and Ito, which colour-blind readers tell apart.
 COLOURS = {
+    "raw": "#8C6D31",
     "untrained": "#999999",
     "plain": "#D55E00",
     "deb": "#009E73",

@@ -13,11 +13,12 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast.compare import ObjectiveName, compare
+from pucl.contrast.compat import Compat, compare_as_published
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import Floor, Outcome
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
-from pucl.devices import Precision, autocast
+from pucl.devices import Precision, autocast, denormals_flushed
 from pucl.frameworks.framework import Batch, Framework
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import settle_together
@@ -55,6 +56,9 @@ class Plan:
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what the estimate over negatives cannot fall.
         precision: In which encoder and head compute. Losses are always in float32.
+        keep_rest: Whether an epoch ends with a smaller batch of what is left (of two samples at least for each
+            process), as is usual for graphs. Otherwise that rest waits for the next epoch's order.
+        compat: Take the loss as its authors published it; see `pucl.contrast.compat`.
     """
 
     epochs: int
@@ -65,6 +69,8 @@ class Plan:
     objective: ObjectiveName = "infonce"
     floor: Floor = "temperature"
     precision: Precision = "float32"
+    keep_rest: bool = False
+    compat: Compat | None = None
 
     def __post_init__(self) -> None:
         if self.clip is not None and not self.clip > 0:
@@ -75,6 +81,11 @@ class Plan:
             raise ValueError(
                 f"batch_size is the number of samples in a step: expected at least 2, got {self.batch_size}"
             )
+
+    def steps_per_epoch(self, samples: int) -> int:
+        """How many steps see so many samples once."""
+        rest = self.keep_rest and samples % self.batch_size >= 2 * processes.world_size()
+        return samples // self.batch_size + int(rest)
 
 
 @dataclass
@@ -106,7 +117,7 @@ class Training(Generic[_Samples]):
         data: All samples, such as an `ImageSet` or a `GraphSet`.
         correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected.
         plan: How long and how hard.
-        labels: Of all images, for the oracle alone.
+        labels: Of all samples, for the oracle alone.
         warn: Is told, in words and early, what goes wrong.
     """
 
@@ -121,10 +132,12 @@ class Training(Generic[_Samples]):
         labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        if len(data) < plan.batch_size:
+        self.steps_per_epoch = plan.steps_per_epoch(len(data))
+        if not self.steps_per_epoch:
+            least = 2 * processes.world_size() if plan.keep_rest else plan.batch_size
+            advice = "" if plan.keep_rest else "; choose a smaller batch size"
             raise ValueError(
-                f"a step takes {plan.batch_size} samples at once: expected at least as many, got {len(data)}; "
-                f"choose a smaller batch size"
+                f"a step takes {plan.batch_size} samples at once: expected at least {least}, got {len(data)}{advice}"
             )
         if plan.batch_size < 2 * processes.world_size():
             raise ValueError(
@@ -142,7 +155,6 @@ class Training(Generic[_Samples]):
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
         self.step = 0
-        self.steps_per_epoch = len(data) // plan.batch_size
         self.steps = self.steps_per_epoch * plan.epochs
         self.tally = Tally()
 
@@ -176,8 +188,7 @@ class Training(Generic[_Samples]):
         started, seen = time.monotonic(), 0
         self.module.train()
         while self.step < self.steps:
-            self.advance()
-            seen += self.plan.batch_size
+            seen += self.advance()
             self._speed = seen / (time.monotonic() - started)
             if self.step % self.steps_per_epoch == 0:
                 line = self.position()
@@ -189,19 +200,24 @@ class Training(Generic[_Samples]):
 
     def position(self) -> dict[str, float]:
         """Where the training is, and the means of this epoch so far."""
+        left = (self.steps - self.step) * min(self.plan.batch_size, len(self.data) / self.steps_per_epoch)
         return {
             "epoch": math.ceil(self.step / self.steps_per_epoch),
             "epochs": self.plan.epochs,
             "step": self.step,
             "steps": self.steps,
             "learning_rate": self.optimiser.param_groups[0]["lr"],
-            "images_per_second": self._speed,
-            "seconds_left": (self.steps - self.step) * self.plan.batch_size / self._speed,
+            "samples_per_second": self._speed,
+            "seconds_left": left / self._speed,
             **self.tally.means(),
         }
 
-    def advance(self) -> None:
-        """One step: compare, descend, remember."""
+    def advance(self) -> int:
+        """One step: compare, descend, remember; returns of how many samples."""
+        with denormals_flushed():
+            return self._advance()
+
+    def _advance(self) -> int:
         batch = self._batch()
         for group in self.optimiser.param_groups:
             group["lr"] = self.plan.learning_rate(self.step, self.steps)
@@ -214,13 +230,17 @@ class Training(Generic[_Samples]):
             metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
             self._descend(loss, metrics["loss"])
             self.tally.add(metrics)
-            self.watch.see(metrics)
+            self.watch.see(metrics, cosines=all(pairs.lowest != -math.inf for pairs in comparisons))
         self.framework.commit()
         self.step += 1
+        return batch.whole
 
     def _settle(self, pairs: Pairs, correction: Correction) -> tuple[Float[Tensor, ""], Outcome]:
         """The loss of one comparison, over the anchors of all processes."""
-        outcome = compare(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
+        if self.plan.compat is not None:
+            outcome = compare_as_published(pairs, correction)
+        else:
+            outcome = compare(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
         if processes.world_size() > 1:
             return settle_together(outcome, "mean")
         return outcome.loss.mean(), outcome
@@ -245,7 +265,8 @@ class Training(Generic[_Samples]):
         epoch, place = divmod(self.step, self.steps_per_epoch)
         if place == 0 or self._order_of != epoch:
             self._order, self._order_of = torch.randperm(len(self.data), generator=self._numbers(1, epoch)), epoch
-        whole, start, count = self.plan.batch_size, place * self.plan.batch_size, processes.world_size()
+        start, count = place * self.plan.batch_size, processes.world_size()
+        whole = min(self.plan.batch_size, len(self.data) - start)
         part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
         ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
         samples: Any = self.data.batch(ids.numpy())

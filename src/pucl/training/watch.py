@@ -23,8 +23,13 @@ class Watch:
         self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
         self.said: set[str] = set()
 
-    def see(self, metrics: Mapping[str, float]) -> None:
-        """Take in one step: floored, tau_plus and unlabelled_similarity."""
+    def see(self, metrics: Mapping[str, float], *, cosines: bool = True) -> None:
+        """Take in one step: floored, tau_plus and unlabelled_similarity.
+
+        Args:
+            metrics: What the step came to.
+            cosines: Whether similarities are cosines; inner products without bound tell nothing of a collapse.
+        """
         self._steps.append(metrics)
         if len(self._steps) < WINDOW:
             return
@@ -33,10 +38,10 @@ class Watch:
             self._once(
                 "floored",
                 f"{floored:.0%} of the anchors stand at the floor, where unlabelled samples teach them nothing: the "
-                f"share of hidden positives, tau' = {metrics['tau_plus']:.3f}, is too large for this temperature. "
+                f"share of hidden positives, tau' = {metrics['tau_plus']:.3f}, is too large for these similarities. "
                 f"Try a smaller alpha (or tau_plus), a higher temperature, or --floor 0.1",
             )
-        if similarity > COLLAPSED:
+        if cosines and similarity > COLLAPSED:
             self._once(
                 "collapsed",
                 f"unrelated samples have a mean similarity of {similarity:.4f}: the embeddings collapse into one. "

@@ -1,0 +1,180 @@
+"""In which setting a correction of InfoGraph earns its keep: looked for on validation folds alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pucl.data import load_graphs
+from pucl.experiments.compare import grid_of, origin
+from pucl.experiments.config import ORACLE, PLAIN, RunConfig, choose
+from pucl.experiments.display import Display
+from pucl.experiments.grid import Means, run_grid
+from pucl.experiments.recipes import recipe
+from pucl.experiments.run import SILENT
+from pucl.experiments.statistics import Difference, Spread
+from pucl.files import write_json
+from pucl.texts import table
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "reference": {},
+    "learning rate 0.01": {"learning_rate": 0.01},
+    "100 epochs": {"epochs": 100},
+    "5 layers": {"layers": 5},
+    "floor per node": {"share": "node"},
+    "floor per batch": {"share": "batch"},
+    "floor 0.1 of the mean": {"floor": 0.1},
+    "InfoNCE, t 0.2": {"objective": "infonce", "temperature": 0.2},
+    "InfoNCE, t 0.5": {"objective": "infonce", "temperature": 0.5},
+    "InfoNCE, t 1": {"objective": "infonce", "temperature": 1.0},
+    "InfoNCE, t 0.5, 100 epochs": {"objective": "infonce", "temperature": 0.5, "epochs": 100},
+    "InfoNCE, t 0.5, tilt 1": {"objective": "infonce", "temperature": 0.5, "tilt": 1.0},
+}
+"""By name: what is changed in the reference settings; ``tilt`` is beta of PUCL and of the oracle."""
+
+DATA = ("PTC_MR", "ENZYMES")
+SEEDS = 3
+LABEL_FREQUENCY = 0.02  # c, as in Table 2.
+PROBES = ("svm", "svm_scaled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What one variant came to on one set of graphs, by validation accuracy, in percent.
+
+    Args:
+        data: The set.
+        variant: Its name.
+        probe: ``"svm"``, or ``"svm_scaled"`` on scaled features.
+        plain: Without a correction.
+        pucl: PUCL less plain, seed by seed.
+        oracle: The oracle less plain: what a correction can win at most.
+        floored: Share of anchors at the floor, of PUCL.
+    """
+
+    data: str
+    variant: str
+    probe: str
+    plain: Spread
+    pucl: Difference
+    oracle: Difference
+    floored: float
+
+
+def search_settings(
+    out: Path,
+    *,
+    data: Sequence[str] = DATA,
+    variants: Sequence[str] = tuple(VARIANTS),
+    seeds: int = SEEDS,
+    means: Means | None = None,
+    display: Display = SILENT,
+    command: str = "",
+) -> list[Setting]:
+    """Run plain, PUCL and the oracle in each variant, and compare them on the inner folds, by which C is chosen.
+
+    No test fold is looked at: whoever chooses a variant by these numbers chooses honestly. The prior of PUCL is what
+    the classes say, the chance that two graphs are of one class, so that it is not in question here.
+
+    Args:
+        out: Where the runs are kept: ``DATA/VARIANT/ROW/seed-N``.
+        data: Sets of graphs.
+        variants: Which, of `VARIANTS`.
+        seeds: How many, from 0.
+        means: With what the runs are made.
+        display: Shows how it goes.
+        command: What was asked for, for the record.
+    """
+    for name in variants:
+        choose("variant", name, VARIANTS)
+    means = means or Means()
+    grid = {
+        (name, variant): _rows(name, VARIANTS[variant], collision(name, means.root))
+        for name in data
+        for variant in variants
+    }
+    jobs = [job for place, rows in grid.items() for job in grid_of(rows, seeds, str(Path(*place)))]
+    done = run_grid(jobs, out, means, display)
+    results: dict[tuple[str, str], dict[str, dict[int, dict[str, Any]]]] = {place: {} for place in grid}
+    for each in done:
+        if each.result is None:
+            raise ValueError(f"{each.job.name}: {each.error}")
+        name, variant, row, _ = Path(each.job.place).parts
+        results[name, variant].setdefault(row, {})[each.job.config.seed] = each.result
+    settings = [_setting(*place, probe, rows) for place, rows in results.items() for probe in PROBES]
+    write_json(
+        out / "settings.json",
+        origin(command)
+        | {
+            "priors": {name: collision(name, means.root) for name in data},
+            "variants": {name: VARIANTS[name] for name in variants},
+            "settings": [asdict(setting) for setting in settings],
+        },
+    )
+    return settings
+
+
+def collision(data: str, root: Path | None = None) -> float:
+    """The chance that two graphs, drawn with replacement, are of one class: the sum of squared shares."""
+    labels = load_graphs(data, root=root).labels
+    if labels is None:
+        raise ValueError(f"the prior is what the classes say: expected graphs with labels, got {data}")
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    return float((shares**2).sum())
+
+
+def as_text(settings: Sequence[Setting], probe: str = "svm_scaled") -> str:
+    """The table for a terminal, one part for each set of graphs."""
+    parts = []
+    for data in dict.fromkeys(setting.data for setting in settings):
+        rows = [["variant", "plain, %", "PUCL less plain", "oracle less plain", "floored"]]
+        rows += [
+            [
+                each.variant,
+                f"{each.plain.mean:.2f} ± {each.plain.deviation:.2f}",
+                _interval(each.pucl),
+                _interval(each.oracle),
+                f"{each.floored:.0%}",
+            ]
+            for each in settings
+            if each.data == data and each.probe == probe
+        ]
+        parts.append(f"{data}, validation accuracy\n{table(rows)}")
+    return "\n\n".join(parts)
+
+
+def _rows(data: str, variant: Mapping[str, Any], prior: float) -> dict[str, RunConfig]:
+    changes = {name: value for name, value in variant.items() if name != "tilt"}
+    base: dict[str, Any] = {"monitor": 0, "probes": ",".join(PROBES)} | changes
+    tilt = {"beta": variant["tilt"]} if "tilt" in variant else {}
+    corrected = {"alpha": prior, "c": LABEL_FREQUENCY} | tilt
+    return {
+        PLAIN: recipe("infograph", data, correction=PLAIN, **base),
+        "pucl": recipe("infograph", data, correction="pucl", settings=corrected, **base),
+        ORACLE: recipe("infograph", data, correction=ORACLE, settings=tilt, **base),
+    }
+
+
+def _setting(data: str, variant: str, probe: str, rows: Mapping[str, Mapping[int, dict[str, Any]]]) -> Setting:
+    values = {
+        row: [100 * result["validation"][probe] for _, result in sorted(by_seed.items())]
+        for row, by_seed in rows.items()
+    }
+    floored = [result.get("floored", 0.0) for result in rows["pucl"].values()]
+    return Setting(
+        data=data,
+        variant=variant,
+        probe=probe,
+        plain=Spread.of(values[PLAIN]),
+        pucl=Difference.between(values["pucl"], values[PLAIN]),
+        oracle=Difference.between(values[ORACLE], values[PLAIN]),
+        floored=sum(floored) / len(floored),
+    )
+
+
+def _interval(difference: Difference) -> str:
+    if difference.low is None or difference.high is None:
+        return f"{difference.mean:+.2f}"
+    return f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"

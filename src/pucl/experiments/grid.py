@@ -1,0 +1,249 @@
+"""Many runs: what is finished is skipped, what was interrupted goes on, and one that fails does not stop the rest."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pucl import processes
+from pucl.experiments.config import RunConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.display import Display
+from pucl.experiments.run import SILENT, run
+from pucl.progress import duration
+
+MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run of a grid.
+
+    Args:
+        name: What it is called while it goes on.
+        place: Its directory below that of the grid.
+        config: What to run.
+    """
+
+    name: str
+    place: str
+    config: RunConfig
+
+    @property
+    def kind(self) -> tuple[str, str, int]:
+        """Runs of one kind take about the same time."""
+        return self.config.data, self.config.correction, self.config.epochs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What a job came to.
+
+    Args:
+        job: The job.
+        result: Its result; None if it failed.
+        error: What went wrong; None if nothing did.
+        seconds: How long it took now; 0 where it was finished before.
+    """
+
+    job: Job
+    result: dict[str, Any] | None
+    error: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """With what jobs are run.
+
+    Args:
+        root: Where data are.
+        device: Where to train; see `pucl.devices.choose_device`.
+        compiled: Let torch.compile translate encoder and head first.
+        workers: How many runs at a time, each in a process of its own with its share of the cores.
+    """
+
+    root: Path | None = None
+    device: str = "auto"
+    compiled: bool = False
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"workers is how many runs go on at a time: expected at least 1, got {self.workers}")
+
+
+def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SILENT) -> list[Done]:
+    """Run all jobs; what each came to, in their order.
+
+    Args:
+        jobs: What to run, in this order.
+        out: Where the runs are kept, each in a directory of its own.
+        means: With what.
+        display: Shows how it goes.
+    """
+    if len({job.place for job in jobs}) < len(jobs):
+        raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
+    done = {} if processes.world_size() > 1 else _finished(jobs, out)
+    if done:
+        display.say(f"{len(done)} of {len(jobs)} runs are finished already")
+    left = [job for job in jobs if job.place not in done]
+    ahead = Outlook(left, means.workers)
+    alone = means.workers == 1 or processes.world_size() > 1 or len(left) == 1
+    for each in _one_by_one(left, out, means, display) if alone else _side_by_side(left, out, means):
+        done[each.job.place] = each
+        ahead.note(each)
+        words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
+        if each.error or not alone:
+            rest = f"; {ahead.left()}" if len(done) < len(jobs) else ""
+            display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
+    return [done[job.place] for job in jobs]
+
+
+class Outlook:
+    """How long the rest of a grid will take.
+
+    Args:
+        jobs: All jobs.
+        workers: How many at a time.
+    """
+
+    def __init__(self, jobs: Sequence[Job], workers: int) -> None:
+        self._waiting = {job.place: job.kind for job in jobs}
+        self._workers = workers
+        self._took: dict[tuple[str, str, int], list[float]] = {}
+
+    def note(self, done: Done) -> None:
+        """Learn from a job that is done."""
+        del self._waiting[done.job.place]
+        if done.error is None:
+            self._took.setdefault(done.job.kind, []).append(done.seconds)
+
+    def left(self) -> str:
+        """The rest in words: by what runs of the same kind took, or else by the mean."""
+        everything = [seconds for kind in self._took.values() for seconds in kind]
+        if not everything:
+            return f"{len(self._waiting)} to go"
+        mean = sum(everything) / len(everything)
+        means = {kind: sum(values) / len(values) for kind, values in self._took.items()}
+        return f"about {duration(sum(means.get(kind, mean) for kind in self._waiting.values()) / self._workers)} left"
+
+
+def _finished(jobs: Sequence[Job], out: Path) -> dict[str, Done]:
+    """The jobs that an earlier call finished, by place. Whatever else is there is for `run` to judge."""
+    done = {}
+    for job in jobs:
+        directory = RunDirectory(out / job.place)
+        if (result := directory.result()) is not None and directory.config() == job.config:
+            done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
+    return done
+
+
+def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display) -> Iterator[Done]:
+    for number, job in enumerate(jobs, 1):
+        yield _run(job, out, means, display.labelled(f"{job.name} ({number} of {len(jobs)})"))
+
+
+def _side_by_side(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+    """Several at a time. A worker that dies takes its fellows with it; what they had begun goes on from checkpoints."""
+    from joblib.externals.loky.process_executor import (  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+        TerminatedWorkerError,
+    )
+
+    left = {job.place: job for job in jobs}
+    deaths = 0
+    while left:
+        before = len(left)
+        try:
+            for done in _in_workers(list(left.values()), out, means):
+                del left[done.job.place]
+                yield done
+        except TerminatedWorkerError:
+            deaths = deaths + 1 if len(left) == before else 0
+            if deaths == MOST_DEATHS:  # It is always the same job, or there is not memory enough for any.
+                words = "its process died again and again, perhaps for want of memory: try fewer --workers"
+                yield from (Done(job=job, result=None, error=words, seconds=0.0) for job in left.values())
+                return
+
+
+def _in_workers(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+    """Through joblib, which takes jobs to whatever it is set up for."""
+    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+
+    threads = max(1, cores() // means.workers)
+    with _interrupted_late() as stopped, parallel_config(backend="loky", inner_max_num_threads=threads):
+        # No job is sent ahead, so that after Ctrl-C none is begun.
+        parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
+        waiting = takewhile(lambda _: not stopped.is_set(), jobs)
+        for done in parallel(delayed(_run_in_worker)(job, out, means, threads) for job in waiting):
+            if done is not None:
+                yield done
+        if stopped.is_set():
+            raise KeyboardInterrupt("what was going on is saved; the same command goes on with it")
+
+
+@contextmanager
+def _interrupted_late() -> Iterator[threading.Event]:
+    """Ctrl-C as an event: it reaches the workers as well, who save what they are at and return."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run_in_worker(job: Job, out: Path, means: Means, threads: int) -> Done | None:
+    """One job in a process of its own; None if it was interrupted."""
+    _leave_with_parent()
+    torch.set_num_threads(threads)
+    try:
+        return _run(job, out, means, SILENT)
+    except KeyboardInterrupt:
+        return None
+
+
+def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
+    began = time.monotonic()
+    try:
+        result = run(
+            job.config, out / job.place, root=means.root, device=means.device, compiled=means.compiled, display=display
+        )
+    except Exception as error:  # Whatever went wrong, the other runs go on.
+        words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+        return Done(job=job, result=None, error=words, seconds=time.monotonic() - began)
+    return Done(job=job, result=result, error=None, seconds=time.monotonic() - began)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_watched = threading.Event()
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the grid that started it is gone: it would hold directories that the next one needs."""
+    if _watched.is_set():
+        return
+    _watched.set()
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="pucl-parent").start()

@@ -1,0 +1,32 @@
+"""Words and tables for people: one place for how pucl lays out a table and asks "did you mean"."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows under a header, in columns, for a terminal.
+
+    Args:
+        rows: The header first. All have as many cells.
+
+    Example:
+        >>> print(table([["row", "accuracy"], ["plain", "50.9"]]))
+        row    accuracy
+        ---------------
+        plain  50.9
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that names the nearest of the known names, with a space before it; nothing where none is near.
+
+    Example:
+        >>> did_you_mean("digit", ["digits", "cifar10"])
+        " Did you mean 'digits'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,275 @@
+"""Many runs: what is finished is left alone, and what fails is told of and stops nothing."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pucl.cli import main
+from pucl.experiments import grid
+from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
+from pucl.experiments.config import GraphConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.display import Display
+from pucl.experiments.grid import Done, Job, Means, Outlook, run_grid
+from pucl.experiments.lines import Line, as_csv, as_text, make_line
+from pucl.experiments.recipes import recipe
+from pucl.progress import Line as Screen
+
+
+def small(correction: str = "plain", **changes: Any) -> GraphConfig:
+    settings: dict[str, Any] = {"limit": 44, "epochs": 1, "batch_size": 22, "hidden": 8, "layers": 2}
+    config = recipe("infograph", "shapes", correction=correction, **(settings | {"probes": "knn"} | changes))
+    assert isinstance(config, GraphConfig)
+    return config
+
+
+ROWS = {"plain": small(), "deb": small("deb"), "raw": small("raw")}
+
+
+def block(place: Path) -> None:
+    """Put something into a run's directory with which it cannot be one."""
+    place.mkdir(parents=True)
+    (place / "thesis.tex").write_text("mine")
+
+
+def written(out: Path) -> dict[str, int]:
+    """When each file of the runs was written; locks are opened anew each time."""
+    return {
+        str(file): file.stat().st_mtime_ns for file in out.rglob("*/seed-*/*") if file.is_file() and file.suffix != ""
+    }
+
+
+def test_seed_after_seed() -> None:
+    jobs = grid_of(ROWS, 2, "shapes")
+    assert [job.place for job in jobs[:4]] == [
+        "shapes/plain/seed-0",
+        "shapes/deb/seed-0",
+        "shapes/raw/seed-0",
+        "shapes/plain/seed-1",
+    ]
+    assert jobs[3].name == "shapes, plain, seed 1"
+    assert jobs[3].config == replace(ROWS["plain"], seed=1)
+    with pytest.raises(ValueError, match="expected at least 1, got 0"):
+        grid_of(ROWS, 0)
+
+
+def test_finished_jobs_are_skipped(tmp_path: Path) -> None:
+    jobs = grid_of(ROWS, 1)
+    first = run_grid(jobs[:2], tmp_path, Means())
+    before = written(tmp_path)
+    assert len(before) >= 2 * 5
+    both = run_grid(jobs, tmp_path, Means())
+    assert [each.job for each in both] == jobs
+    assert [each.result for each in both[:2]] == [each.result for each in first]
+    assert before.items() <= written(tmp_path).items()
+    assert (tmp_path / "raw" / "seed-0" / "result.json").exists()
+
+
+def test_places_are_for_one_job_each(tmp_path: Path) -> None:
+    job = Job(name="plain", place="plain", config=small())
+    with pytest.raises(ValueError, match="expected a place for each job, got one twice"):
+        run_grid([job, job], tmp_path, Means())
+    with pytest.raises(ValueError, match="how many runs go on at a time: expected at least 1, got 0"):
+        Means(workers=0)
+
+
+def test_one_that_fails_does_not_stop_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    block(tmp_path / "deb" / "seed-0")
+    comparison = compare_rows(ROWS, 2, tmp_path, means=Means(), display=Display(Screen()))
+    plain, deb, raw = comparison.lines
+    assert plain.failed == raw.failed == ()
+    assert plain.count == raw.count == 2
+    assert deb.count == 1
+    (words,) = deb.failed
+    assert words.startswith("deb, seed 0: ")
+    assert "holds something else than a run of pucl" in words
+    # Differences are between runs of the same seed, of which one is left.
+    assert deb.differences["knn"].mean == pytest.approx(deb.by_seed["knn"][0] - plain.by_seed["knn"][1])
+    assert deb.differences["knn"].low is None
+    assert "[2 of 6] deb, seed 0: failed: " in capsys.readouterr().err
+    assert "1 (1 failed)" in as_text(comparison.lines)
+    assert as_csv(comparison.lines).splitlines()[2].endswith(",1")
+    assert Line.from_json(json.loads(json.dumps(deb.as_json()))) == deb
+    assert (tmp_path / "deb" / "seed-0" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_row_of_which_nothing_came(tmp_path: Path) -> None:
+    """Also of that which all are compared with: the others then stand alone."""
+    block(tmp_path / "plain" / "seed-0")
+    plain, deb, raw = compare_rows(ROWS, 1, tmp_path, means=Means()).lines
+    assert plain.count == 0
+    assert plain.scores == {}
+    assert plain.by_seed == {}
+    assert deb.differences == raw.differences == {}
+    assert "0 (1 failed)" in as_text((plain, deb, raw))
+    assert len({len(row.split(",")) for row in as_csv((plain, deb, raw)).splitlines()}) == 1
+    assert as_text((plain,)).splitlines()[0].startswith("row")
+
+
+def test_all_that_fail_have_one_mistake(tmp_path: Path) -> None:
+    rows = {name: replace(config, data="shape") for name, config in ROWS.items()}
+    with pytest.raises(ValueError, match="no set of graphs 'shape'"):
+        compare_rows(rows, 1, tmp_path, means=Means())
+
+
+def test_the_command_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    block(tmp_path / "deb" / "seed-0")
+    command = ["compare", "infograph", "shapes", "--limit=44", "--epochs=1", "--hidden=8", "--probes=knn", "--seeds=1"]
+    command += ["--workers=1", "--out", str(tmp_path)]
+    assert main([*command, "--corrections=plain,deb"]) == 1
+    printed = capsys.readouterr()
+    assert "failed: deb, seed 0: " in printed.err
+    assert "0 (1 failed)" in printed.out
+    (tmp_path / "deb" / "seed-0" / "thesis.tex").unlink()
+    before = written(tmp_path / "plain")
+    assert main([*command, "--corrections=plain,deb"]) == 0
+    assert written(tmp_path / "plain") == before
+    lines = json.loads((tmp_path / "comparison.json").read_text())["lines"]
+    assert [line["failed"] for line in lines] == [[], []]
+
+
+@pytest.mark.slow
+def test_two_workers_find_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(grid, "cores", lambda: 2)  # One thread for each, as for this process.
+    block(tmp_path / "two" / "deb" / "seed-1")
+    block(tmp_path / "one" / "deb" / "seed-1")
+    corrections = list(ROWS)
+    one, two = (
+        compare_corrections(small(), corrections, 2, tmp_path / name, means=Means(workers=workers), display=display)
+        for name, workers, display in (("one", 1, Display()), ("two", 2, Display(Screen())))
+    )
+    for mine, theirs in zip(one.lines, two.lines, strict=True):
+        assert mine.name == theirs.name
+        assert mine.by_seed == theirs.by_seed
+        assert mine.differences == theirs.differences
+        assert mine.floored == theirs.floored
+        assert len(mine.failed) == len(theirs.failed) == (mine.name == "deb")
+    for correction in corrections:
+        files = [tmp_path / name / correction / "seed-0" / "encoder.safetensors" for name in ("one", "two")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    told = capsys.readouterr().err
+    assert "[6 of 6]" in told
+    assert "deb, seed 1: failed: " in told
+    assert ": done in " in told
+
+
+def test_the_outlook_learns_from_runs_of_the_same_kind() -> None:
+    jobs = grid_of({"plain": small(), "deb": small("deb")}, 3)
+    outlook = Outlook(jobs, workers=2)
+
+    def done(job: Job, seconds: float, error: str | None = None) -> Done:
+        return Done(job=job, result=None if error else {}, error=error, seconds=seconds)
+
+    outlook.note(done(jobs[0], 0.01))  # It was there before.
+    outlook.note(done(jobs[1], 90, "no"))
+    assert outlook.left() == "4 to go"
+    outlook.note(done(jobs[2], 100))
+    assert outlook.left() == "about 2 min 30 s left"  # Three at 100 s, two at a time.
+    outlook.note(done(jobs[3], 20))
+    assert outlook.left() == "about 1 min 0 s left"  # One of each kind.
+
+
+def test_a_line_of_no_runs() -> None:
+    line = make_line("deb", "deb", {}, failed=["deb, seed 0: no"])
+    assert (line.count, line.tau_plus, line.floored, line.seconds) == (0, None, None, 0.0)
+    assert line.scores == {}
+    assert line.differences == {}
+
+
+def is_held(lock: Path) -> bool:
+    with lock.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def wait_until(condition: Any, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_workers_leave_with_their_parent(tmp_path: Path) -> None:
+    """Killed with the means against which nothing can be done: what it held is free, and the next call goes on."""
+    command = [sys.executable, "-m", "pucl", "compare", "infograph", "shapes", "--epochs=100000", "--probes=knn"]
+    command += ["--corrections=plain,deb", "--seeds=1", "--workers=2", "--out", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+    locks = [tmp_path / row / "seed-0" / ".lock" for row in ("plain", "deb")]
+    try:
+        wait_until(lambda: all(lock.exists() and is_held(lock) for lock in locks) or process.poll() is not None, 120)
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    wait_until(lambda: not any(map(is_held, locks)), 30)
+    assert RunDirectory(tmp_path / "plain" / "seed-0").result() is None
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_what_is_going_on(few_graphs: Path, tmp_path: Path) -> None:
+    """As a terminal does it: the signal reaches the grid and its workers. The same command then goes on."""
+    command = [sys.executable, "-m", "pucl", "compare", "infograph", str(few_graphs), "--corrections=plain,pucl"]
+    command += ["--seeds=1", "--epochs=4000", "--batch-size=16", "--probes=knn", "--workers=2", "--out", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(  # noqa: S603
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    rows = [tmp_path / name / "seed-0" for name in ("plain", "pucl")]
+    end = time.monotonic() + 120
+    while not all((row / "config.json").exists() for row in rows) and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(3.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "the same command goes on" in errors
+    assert all((row / "checkpoint.pt").exists() for row in rows)
+    assert not any((row / "result.json").exists() for row in rows)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced(few_graphs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pucl", "compare", "infograph", str(few_graphs), "--corrections=plain,pucl"]
+    command += ["--seeds=1", "--epochs=300", "--batch-size=16", "--probes=knn", "--workers=2", "--out", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    row = tmp_path / "plain" / "seed-0"
+    end = time.monotonic() + 120
+    while not (row / "config.json").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    workers = [
+        int(place.name)
+        for place in Path("/proc").iterdir()
+        if place.name.isdigit()
+        and f"PPid:\t{process.pid}\n" in _read(place / "status")
+        and "LokyProcess" in _read(place / "cmdline")
+    ]
+    assert workers
+    os.kill(workers[0], signal.SIGKILL)
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    assert "failed" not in errors
+    assert "plain" in output
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

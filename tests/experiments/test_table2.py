@@ -1,0 +1,223 @@
+"""The paper's Table 2: its rows, its numbers beside ours, and a table that can be stopped."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pucl.cli import main
+from pucl.experiments import grid
+from pucl.experiments.config import GraphConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.lines import Line
+from pucl.experiments.recipes import recipe
+from pucl.experiments.statistics import Difference, Spread
+from pucl.experiments.table2 import BASE, DATA, PAPER, ROWS, Table2, as_csv, as_text, make_table2, paper_number
+
+SOME = "raw features,InfoGraph,+PUCL 0.1,+Hard as published"
+
+
+@pytest.fixture
+def command(few_graphs: Path, tmp_path: Path) -> list[str]:
+    """A table of four rows, small enough for a test."""
+    arguments = ["table", "2", "--data", str(few_graphs), f"--rows={SOME}", "--seeds=2", "--epochs=1"]
+    return [*arguments, "--workers=1", "--root", str(tmp_path / "root"), "--out", str(tmp_path / "out")]
+
+
+def written(out: Path) -> dict[str, int]:
+    names = ("result.json", "metrics.jsonl", "encoder.safetensors", "embeddings.npz", "config.json")
+    return {str(file): file.stat().st_mtime_ns for file in out.rglob("*") if file.name in names}
+
+
+def test_every_row_is_a_run() -> None:
+    for changes in ROWS.values():
+        assert isinstance(recipe("infograph", "shapes", **changes), GraphConfig)
+    assert BASE in ROWS
+    assert tuple(PAPER) == DATA
+    for numbers in PAPER.values():
+        assert numbers.keys() <= ROWS.keys()
+
+
+def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    header, _, *rows = printed.splitlines()[1:7]
+    assert printed.startswith("FEW\n")
+    assert [name in row for name, row in zip(SOME.split(","), rows, strict=True)] == [True] * 4
+    for words in ("SVM, %", "SVM scaled, %", "kNN, %", "to InfoGraph (95 % interval)", "paper"):
+        assert words in header
+    record = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert record["command"].startswith("pucl table 2 --data")
+    few = record["data"]["FEW"]
+    assert [line["name"] for line in few["lines"]] == SOME.split(",")
+    assert few["runs"]["+PUCL 0.1"] == ["FEW/+PUCL 0.1/seed-0", "FEW/+PUCL 0.1/seed-1"]
+    assert record["processor_seconds"] > 0
+    lines = {line["name"]: Line.from_json({k: v for k, v in line.items() if k != "paper"}) for line in few["lines"]}
+    for name, line in lines.items():
+        assert line.count == 2
+        assert list(line.scores) == ["svm", "svm_scaled", "knn"]
+        assert bool(line.differences) == (name != BASE)
+        results = [RunDirectory(tmp_path / "out" / place).result() for place in few["runs"][name]]
+        assert line.by_seed["svm"] == tuple(100 * result["svm"] for result in results if result is not None)
+    assert lines["+PUCL 0.1"].tau_plus == pytest.approx(0.1 * 0.98 / (1 - 0.1 * 0.02))
+    assert lines["raw features"].floored is None
+    published = RunDirectory(tmp_path / "out" / "FEW" / "+Hard as published" / "seed-0").config()
+    assert isinstance(published, GraphConfig)
+    assert published.compat == "hcl"
+    table = list(csv.DictReader(io.StringIO((tmp_path / "out" / "table.csv").read_text())))
+    assert len(table) == 4 * 3
+    assert float(table[0]["accuracy"]) == lines["raw features"].scores["svm"].mean
+
+    before = written(tmp_path / "out")
+    assert len(before) == 2 * 4 * 5 - 2  # Raw features have no metrics.
+    assert main(command) == 0
+    assert written(tmp_path / "out") == before
+    assert capsys.readouterr().out == printed
+    again = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert again == record
+
+
+def test_a_table_that_was_stopped_goes_on(command: list[str], tmp_path: Path) -> None:
+    """Half of it is there already, one run without its end: that one alone is made again, to the same digits."""
+    assert main([*command, "--seeds=1"]) == 0
+    whole = (tmp_path / "out" / "table.csv").read_text()
+    place = tmp_path / "out" / "FEW" / "+PUCL 0.1" / "seed-0"
+    (place / "result.json").unlink()
+    (place / "metrics.jsonl").unlink()
+    before = written(tmp_path / "out")
+    assert main([*command, "--seeds=1"]) == 0
+    assert (tmp_path / "out" / "table.csv").read_text() == whole
+    after = written(tmp_path / "out")
+    assert {Path(file).parent for file in after if after[file] != before.get(file)} == {place}
+
+
+@pytest.mark.slow
+def test_two_workers(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(grid, "cores", lambda: 2)  # One thread for each, as for this process.
+    rows = ["--rows=InfoGraph,+PUCL 0.5", "--seeds=1"]
+    assert main([*command, *rows]) == 0
+    assert main([*command, *rows, "--workers=2", "--out", str(tmp_path / "two")]) == 0
+    assert (tmp_path / "two" / "table.csv").read_text() == (tmp_path / "out" / "table.csv").read_text()
+    assert "[2 of 2] FEW, " in capsys.readouterr().err
+
+
+def test_what_fails_is_told_and_the_rest_kept(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one set of graphs nothing comes, of the other one row is short of a seed."""
+    for place in ("FEW/+PUCL 0.1/seed-0", "shapes/InfoGraph/seed-0", "shapes/InfoGraph/seed-1"):
+        (tmp_path / "out" / place).mkdir(parents=True)
+        (tmp_path / "out" / place / "thesis.tex").write_text("mine")
+    data = command[3]
+    assert main([*command, "--data", data, "--rows=InfoGraph,+PUCL 0.1"]) == 1
+    printed = capsys.readouterr()
+    assert "failed: FEW, +PUCL 0.1, seed 0: " in printed.err
+    assert "1 (1 failed)" in printed.out
+    assert main([*command, "--data", f"{data},shapes", "--rows=InfoGraph"]) == 1
+    printed = capsys.readouterr()
+    assert "failed: shapes, InfoGraph, seed 1: " in printed.err
+    record = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert record["data"].keys() == {"FEW", "shapes"}
+    assert len(record["data"]["shapes"]["lines"][0]["failed"]) == 2
+    assert main([*command, "--data=shapes", "--rows=InfoGraph"]) == 2
+    assert "holds something else than a run of pucl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows=+PUKL 0.1"], "'+PUKL 0.1' is no row of Table 2: expected one of raw features, untrained, InfoGraph"),
+        (["--rows=+PUKL 0.1"], "Did you mean '+PUCL 0.1'?"),
+        (["--rows="], "rows are what is compared: expected at least one, each once, got none"),
+        (["--rows=+DEB,+DEB"], "expected at least one, each once, got +DEB, +DEB"),
+        (["--data=ENZYME"], "Did you mean 'ENZYMES'?"),
+        (["--data=,"], "expected at least one, each once, got none"),
+        (["--data=DD,dd"], "expected at least one, each once, got DD, dd"),
+        (["--data=ENZYMES"], "`pucl data get ENZYMES` fetches it"),
+        (["--seeds=0"], "how often each training is repeated: expected at least 1, got 0"),
+        (["--workers=0"], "how many runs go on at a time: expected at least 1, got 0"),
+    ],
+)
+def test_wrong_arguments(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main([*command, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_are_looked_for_before_anything_is_run(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt last one would otherwise be found after the hours that the first take."""
+    assert main([*command, "--data", f"{command[3]},ENZYME"]) == 2
+    assert "Did you mean 'ENZYMES'?" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_table_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["table", "3"])
+    assert stop.value.code == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_a_directory_without_a_name_has_one(few_graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(few_graphs)
+    monkeypatch.setenv("PUCL_DATA", str(tmp_path / "root"))
+    made = make_table2(tmp_path / "out", data=["."], rows=["raw features"], seeds=1, changes={"probes": "knn"})
+    assert list(made.lines) == ["FEW"]
+    assert made.runs == {"FEW": {"raw features": ["FEW/raw features/seed-0"]}}
+
+
+def line(name: str, mean: float, difference: Difference | None) -> Line:
+    return Line(
+        name=name,
+        correction="plain",
+        tau_plus=0.098 if "PUCL" in name else None,
+        scores={"svm": Spread(mean, 1.5, 3), "knn": Spread(mean - 1, 0.5, 3)},
+        by_seed={"svm": (mean,) * 3, "knn": (mean - 1,) * 3},
+        differences={} if difference is None else {"svm": difference, "knn": difference},
+        floored=0.25,
+        seconds=3.0,
+    )
+
+
+def made_up(data: str) -> Table2:
+    rows = (
+        line("untrained", 50.0, Difference(-5.0, -6.0, -4.0)),
+        line("InfoGraph", 55.0, None),
+        line("+PUCL 0.1", 57.0, Difference(2.0, 1.5, 2.5)),
+    )
+    config = recipe("infograph", data)
+    return Table2(lines={data: rows}, runs={data: {}}, config={data: config}, seconds=12.0)
+
+
+def test_the_papers_numbers_stand_beside() -> None:
+    name, header, _, *rows = as_text(made_up("PTC_MR")).splitlines()
+    assert name == "PTC_MR"
+    assert header.split()[-1] == "paper"
+    untrained, plain, pucl = rows
+    assert plain.endswith("56.63")
+    assert pucl.endswith("58.90")
+    assert untrained.endswith("25.0%")  # The paper has no such row.
+    assert "57.00 ± 1.50" in pucl
+    assert "56.00 ± 0.50" in pucl
+    assert "+2.00 (+1.50 to +2.50)" in pucl
+    assert "0.098" in pucl
+    assert all(row.endswith("25.0%") for row in as_text(made_up("shapes")).splitlines()[3:])
+    assert paper_number("REDDIT-BINARY", "+PUCL 0.5") == 88.97
+    assert paper_number("REDDIT-BINARY", "oracle") is None
+    assert paper_number("MUTAG", "InfoGraph") is None
+
+
+def test_the_papers_numbers_are_of_one_classifier() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(made_up("PTC_MR")))))
+    papers = {(row["row"], row["classifier"]): row["paper"] for row in rows}
+    assert papers["InfoGraph", "svm"] == "56.63"
+    assert papers["InfoGraph", "knn"] == papers["untrained", "svm"] == ""
+    assert [row["low"] for row in rows if row["row"] == "+PUCL 0.1"] == ["1.5", "1.5"]
