@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test check bench format clean
 
-demo: $(READY)  ## the main job
+demo: $(VENV)/.demo  ## the main job, with no more than it needs
 	$(BIN)/pucl compare simclr digits --seeds 2 --out demo
 
 test: $(READY)  ## everything that must hold
@@ -32,6 +32,11 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	touch $@
+
+$(VENV)/.demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[images,plot]'
 	touch $@
 
 clean:

@@ -15,7 +15,7 @@ LAYERS = [
     {"contrast"},
     {"corrections"},
     {"memory", "processes", "devices", "views", "data", "encoders"},
-    {"functional", "together"},
+    {"functional", "together", "priors"},
     {"losses", "frameworks"},
     {"adapters", "training", "evaluation"},
     {"experiments", "benchmarks", "reports", "doctor", "doctor_worker"},

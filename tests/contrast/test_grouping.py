@@ -9,6 +9,8 @@ from torch import Tensor
 
 from oracles import softplus
 from pucl.contrast.compare import ObjectiveName, compare
+from pucl.contrast.grouping import pool
+from pucl.contrast.objectives import OBJECTIVES, Summary, conclude, sum_groups
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
@@ -128,3 +130,44 @@ def test_infonce_pools_the_exponentials() -> None:
     own = [scores[i][int(g)] for i, g in enumerate(GRAPH_OF)]
     expected = sum(-math.log(math.exp(p) / (math.exp(p) + negatives)) for p in own) / len(own)
     assert float(outcome.loss.detach().mean()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["jensen_shannon", "infonce"])
+def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveName) -> None:
+    """A group is an anchor with the positives of its members: here against such anchors, one by one."""
+    torch.manual_seed(0)
+    positive, mask = torch.randn(6, 2, dtype=torch.float64), torch.rand(6, 2) > 0.4
+    mask[4:] = torch.tensor([[False, False], [False, False]])
+    group = torch.tensor([3, 0, 3, 0, 1, 1])  # 2 is nobody's, and 1 has no positives.
+    form, correction = OBJECTIVES[objective], Debiased(tau_plus=0.1)
+    singles = Summary(
+        positive=positive,
+        positive_mask=mask,
+        unlabelled=torch.rand(6, dtype=torch.float64),
+        count=torch.full((6,), 5.0, dtype=torch.float64),
+        lowest=-math.inf,
+        temperature=1.0,
+        unlabelled_similarity=torch.zeros((), dtype=torch.float64),
+    )
+    pooled, weight = pool(singles, group, form)
+    outcome = conclude(pooled, correction, form)
+    assert weight.tolist() == pytest.approx([4 / 3, 4 / 3, 0, 4 / 3])
+    assert outcome.loss[[1, 2]].tolist() == [0.0, 0.0]
+    for number in (0, 3):
+        members = group == number
+        alone = Summary(
+            positive=positive[members].reshape(1, -1),
+            positive_mask=mask[members].reshape(1, -1),
+            unlabelled=pooled.unlabelled[[number]],
+            count=pooled.count[[number]],
+            lowest=-math.inf,
+            temperature=1.0,
+            unlabelled_similarity=torch.zeros((), dtype=torch.float64),
+        )
+        torch.testing.assert_close(outcome.loss[[number]], conclude(alone, correction, form).loss)
+    torch.testing.assert_close(outcome.positive_similarity, positive[mask].mean())
+
+
+def test_a_large_group_of_like_numbers_keeps_its_digits() -> None:
+    values, group = torch.full((200_000,), 0.7), torch.zeros(200_000, dtype=torch.long)
+    assert float(sum_groups(values, group, 1)) == pytest.approx(140_000, rel=1e-6)

@@ -1,8 +1,11 @@
 """Streaming gives what the matrix gives, at the real tile size, and holds no matrix."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from examples import ALL, related_views
 from pucl.benchmarks.measure import peak_memory
 from pucl.contrast import streaming
-from pucl.contrast.objectives import OBJECTIVES, Objective, Summary, summarise
+from pucl.contrast.objectives import OBJECTIVES, Objective, Summary, softplus, summarise
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
@@ -141,15 +144,23 @@ def left_out(pairs: Pairs, how: str) -> Pairs:
     return replace(pairs, **changes[how])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("tiles", ["small", "large"])
+WAYS: dict[str, dict[str, int]] = {
+    "small tiles": {"TILE": 5},
+    "whole rows": {},
+    "few rows at a time": {"WHOLE_ROWS": 30},
+    "slopes made again": {"WHOLE_ROWS": 30, "KEPT": 0},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["graphs", "ids", "labels", "one class", "mask", "both", "none"])
 @pytest.mark.parametrize("scale", [0.3, 30.0])
 @pytest.mark.parametrize("correction", SOFTPLUS, ids=str)
 def test_averages_of_softplus(
-    correction: Correction, scale: float, how: str, tiles: str, monkeypatch: pytest.MonkeyPatch
+    correction: Correction, scale: float, how: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if tiles == "small":
-        monkeypatch.setattr(streaming, "TILE", 5)
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(streaming, name, value)
     local, whole, graph_of = nodes_and_graphs(scale)
     for group in (None, torch.arange(len(local)) % 3):
         results = []
@@ -197,6 +208,80 @@ def test_gradients_of_averages_of_softplus(tilt: float, bounded: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("tilt", [0.0, 0.7])
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("graphs", [2, 3, 7])
+def test_gradients_of_whole_rows(tilt: float, keep: bool, graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "WHOLE_ROWS", 5 * graphs)
+    local, whole, graph_of = nodes_and_graphs(1.0, nodes=12, graphs=graphs)
+    settings = graph_of, tilt, graph_of, torch.arange(graphs), None, keep
+
+    for rows in (streaming._SoftplusRows.apply, streaming._softplus_rows_operator):
+
+        def both(query: torch.Tensor, key: torch.Tensor, rows: Callable[..., Any] = rows) -> tuple[torch.Tensor, ...]:
+            average, positive, *_ = rows(query, key, *settings)
+            return average, positive
+
+        assert torch.autograd.gradcheck(both, (local, whole))
+        for leaf in (local, whole):  # Alone, too.
+            (gradient,) = torch.autograd.grad(both(local, whole)[1].sum(), leaf)
+            (wanted,) = torch.autograd.grad((local * whole[graph_of]).sum(), leaf)
+            torch.testing.assert_close(gradient, wanted)
+            fixed = both(leaf, whole.detach()) if leaf is local else both(local.detach(), leaf)
+            (gradient,) = torch.autograd.grad(fixed[0].sum(), leaf)
+            (wanted,) = torch.autograd.grad(both(local, whole)[0].sum(), leaf)
+            torch.testing.assert_close(gradient, wanted)
+    torch.library.opcheck(
+        torch.ops.pucl.softplus_rows.default,
+        (local, whole, *settings),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+def test_slopes_serve_more_than_once() -> None:
+    local, whole, graph_of = nodes_and_graphs(1.0)
+    outcome = compare(pair_local_global(local, whole, graph_of), PUCL(), objective="jensen_shannon", streaming=True)
+    first = torch.autograd.grad(outcome.loss.sum(), [local, whole], retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(outcome.loss.sum(), [local, whole]), first, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shift", [-60.0, -20.0, 0.0, 3.0, 20.0, 500.0])
+@pytest.mark.parametrize("graphs", [2, 5, 128])
+def test_logarithms_of_four_terms_lose_no_digits(shift: float, graphs: int) -> None:
+    exact = torch.randn(graphs, 50, dtype=torch.float64) + shift
+    logits = exact.float()
+    exact = logits.double()
+    sums = streaming._slopes(logits, 0.0, torch.empty(1, logits.numel()))
+    torch.testing.assert_close(sums.double(), softplus(exact).sum(dim=0), rtol=1e-6, atol=0)
+    torch.testing.assert_close(logits.double(), torch.sigmoid(exact), rtol=1e-5, atol=0)
+
+
+COMPILED = """
+import torch
+from pucl.corrections import PUCL, Hard
+from pucl.functional import compare, pair_local_global
+torch.manual_seed(0)
+local, whole = (torch.randn(count, 4, dtype=torch.float64, requires_grad=True) for count in (30, 7))
+graph_of = torch.randint(0, 7, (30,))
+for correction in (PUCL(), Hard(beta=0.5)):
+    def loss(local, whole):
+        pairs = pair_local_global(local, whole, graph_of)
+        return compare(pairs, correction, objective="jensen_shannon", streaming=True).loss.sum()
+    results = []
+    for step in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True)):
+        value = step(local, whole)
+        results.append([value, *torch.autograd.grad(value, [local, whole])])
+    torch.testing.assert_close(*results)
+"""
+
+
+@pytest.mark.slow
+def test_nodes_and_graphs_compiled() -> None:
+    """In a process of its own, since the shape checks of the tests are not for a compiler to see."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.parametrize("correction", [PUCL(), Hard(), Hard(beta=50.0)], ids=str)
 def test_scores_of_any_size_in_single_precision(correction: Correction) -> None:
     """Scores of hundreds, of which exponentials are neither ordinary numbers nor quickly made."""
@@ -229,8 +314,11 @@ def test_who_meets_nobody_has_no_average() -> None:
 def test_nodes_and_their_own_graphs() -> None:
     local, whole, graph_of = nodes_and_graphs(1.0)
     pairs = pair_local_global(local, whole, graph_of)
-    torch.testing.assert_close(pairs.positive[:, 0], (local * whole[graph_of]).sum(dim=1))
-    assert torch.autograd.gradcheck(lambda query, key: pair_local_global(query, key, graph_of).positive, (local, whole))
+    torch.testing.assert_close(pairs.positives()[:, 0], (local * whole[graph_of]).sum(dim=1))
+    torch.testing.assert_close(pairs.positives(), pairs.comparison().positive)
+    assert torch.autograd.gradcheck(
+        lambda query, key: pair_local_global(query, key, graph_of).positives(), (local, whole)
+    )
 
 
 @pytest.mark.slow

@@ -166,12 +166,11 @@ def test_two_workers_find_what_one_does(
 
 def test_the_outlook_learns_from_runs_of_the_same_kind() -> None:
     jobs = grid_of({"plain": small(), "deb": small("deb")}, 3)
-    outlook = Outlook(jobs, workers=2)
+    outlook = Outlook(jobs[1:], workers=2)  # The first was there before.
 
     def done(job: Job, seconds: float, error: str | None = None) -> Done:
         return Done(job=job, result=None if error else {}, error=error, seconds=seconds)
 
-    outlook.note(done(jobs[0], 0.01))  # It was there before.
     outlook.note(done(jobs[1], 90, "no"))
     assert outlook.left() == "4 to go"
     outlook.note(done(jobs[2], 100))
@@ -273,3 +272,24 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+@pytest.mark.slow
+def test_ray_gives_the_numbers_of_this_machine(few_graphs: Path, tmp_path: Path) -> None:
+    """A real cluster, of this machine alone."""
+    pytest.importorskip("ray", reason="the ray extra is not installed")
+    command = [sys.executable, "-m", "pucl", "compare", "infograph", str(few_graphs), "--corrections=plain,pucl"]
+    command += ["--seeds=2", "--epochs=3", "--batch-size=16", "--probes=svm,knn", "--workers=2"]
+    for name, more in (("cores", []), ("ray", ["--ray=local"])):
+        environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        done = subprocess.run(  # noqa: S603
+            [*command, *more, "--out", str(tmp_path / name)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    one, other = (json.loads((tmp_path / name / "comparison.json").read_text())["lines"] for name in ("cores", "ray"))
+    assert [line["by_seed"] for line in one] == [line["by_seed"] for line in other]

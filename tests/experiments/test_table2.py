@@ -14,9 +14,10 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.lines import Line
 from pucl.experiments.recipes import recipe
 from pucl.experiments.statistics import Difference, Spread
-from pucl.experiments.table2 import BASE, DATA, PAPER, ROWS, Table2, as_csv, as_text, make_table2, paper_number
+from pucl.experiments.table2 import BASE, DATA, PAPER, ROWS, parts_of_table2
+from pucl.experiments.tables import Part, Table, as_csv, as_text, make_table
 
-SOME = "raw features,InfoGraph,+PUCL 0.1,+Hard as published"
+SOME = "raw features;InfoGraph;+PUCL 0.1;+Hard as published"
 
 
 @pytest.fixture
@@ -45,13 +46,13 @@ def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: 
     printed = capsys.readouterr().out
     header, _, *rows = printed.splitlines()[1:7]
     assert printed.startswith("FEW\n")
-    assert [name in row for name, row in zip(SOME.split(","), rows, strict=True)] == [True] * 4
+    assert [name in row for name, row in zip(SOME.split(";"), rows, strict=True)] == [True] * 4
     for words in ("SVM, %", "SVM scaled, %", "kNN, %", "to InfoGraph (95 % interval)", "paper"):
         assert words in header
     record = json.loads((tmp_path / "out" / "table.json").read_text())
     assert record["command"].startswith("pucl table 2 --data")
     few = record["data"]["FEW"]
-    assert [line["name"] for line in few["lines"]] == SOME.split(",")
+    assert [line["name"] for line in few["lines"]] == SOME.split(";")
     assert few["runs"]["+PUCL 0.1"] == ["FEW/+PUCL 0.1/seed-0", "FEW/+PUCL 0.1/seed-1"]
     assert record["processor_seconds"] > 0
     lines = {line["name"]: Line.from_json({k: v for k, v in line.items() if k != "paper"}) for line in few["lines"]}
@@ -98,7 +99,7 @@ def test_two_workers(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(grid, "cores", lambda: 2)  # One thread for each, as for this process.
-    rows = ["--rows=InfoGraph,+PUCL 0.5", "--seeds=1"]
+    rows = ["--rows=InfoGraph;+PUCL 0.5", "--seeds=1"]
     assert main([*command, *rows]) == 0
     assert main([*command, *rows, "--workers=2", "--out", str(tmp_path / "two")]) == 0
     assert (tmp_path / "two" / "table.csv").read_text() == (tmp_path / "out" / "table.csv").read_text()
@@ -113,7 +114,7 @@ def test_what_fails_is_told_and_the_rest_kept(
         (tmp_path / "out" / place).mkdir(parents=True)
         (tmp_path / "out" / place / "thesis.tex").write_text("mine")
     data = command[3]
-    assert main([*command, "--data", data, "--rows=InfoGraph,+PUCL 0.1"]) == 1
+    assert main([*command, "--data", data, "--rows=InfoGraph;+PUCL 0.1"]) == 1
     printed = capsys.readouterr()
     assert "failed: FEW, +PUCL 0.1, seed 0: " in printed.err
     assert "1 (1 failed)" in printed.out
@@ -133,10 +134,10 @@ def test_what_fails_is_told_and_the_rest_kept(
         (["--rows=+PUKL 0.1"], "'+PUKL 0.1' is no row of Table 2: expected one of raw features, untrained, InfoGraph"),
         (["--rows=+PUKL 0.1"], "Did you mean '+PUCL 0.1'?"),
         (["--rows="], "rows are what is compared: expected at least one, each once, got none"),
-        (["--rows=+DEB,+DEB"], "expected at least one, each once, got +DEB, +DEB"),
+        (["--rows=+DEB;+DEB"], "expected at least one, each once, got +DEB, +DEB"),
         (["--data=ENZYME"], "Did you mean 'ENZYMES'?"),
         (["--data=,"], "expected at least one, each once, got none"),
-        (["--data=DD,dd"], "expected at least one, each once, got DD, dd"),
+        (["--data=DD,dd"], "expected at least one, each once, got DD, DD"),
         (["--data=ENZYMES"], "`pucl data get ENZYMES` fetches it"),
         (["--seeds=0"], "how often each training is repeated: expected at least 1, got 0"),
         (["--workers=0"], "how many runs go on at a time: expected at least 1, got 0"),
@@ -169,9 +170,10 @@ def test_another_table_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_directory_without_a_name_has_one(few_graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(few_graphs)
     monkeypatch.setenv("PUCL_DATA", str(tmp_path / "root"))
-    made = make_table2(tmp_path / "out", data=["."], rows=["raw features"], seeds=1, changes={"probes": "knn"})
+    parts = parts_of_table2(["."], rows=["raw features"], seeds=1, changes={"probes": "knn"})
+    made = make_table(parts, tmp_path / "out")
     assert list(made.lines) == ["FEW"]
-    assert made.runs == {"FEW": {"raw features": ["FEW/raw features/seed-0"]}}
+    assert made.as_json()["data"]["FEW"]["runs"] == {"raw features": ["FEW/raw features/seed-0"]}
 
 
 def line(name: str, mean: float, difference: Difference | None) -> Line:
@@ -187,14 +189,15 @@ def line(name: str, mean: float, difference: Difference | None) -> Line:
     )
 
 
-def made_up(data: str) -> Table2:
+def made_up(data: str) -> Table:
     rows = (
         line("untrained", 50.0, Difference(-5.0, -6.0, -4.0)),
         line("InfoGraph", 55.0, None),
         line("+PUCL 0.1", 57.0, Difference(2.0, 1.5, 2.5)),
     )
     config = recipe("infograph", data)
-    return Table2(lines={data: rows}, runs={data: {}}, config={data: config}, seconds=12.0)
+    part = Part(name=data, rows={"x": config}, base=BASE, seeds=1, published={"paper": PAPER.get(data, {})})
+    return Table(parts=(part,), lines={data: rows}, seconds=12.0)
 
 
 def test_the_papers_numbers_stand_beside() -> None:
@@ -210,9 +213,7 @@ def test_the_papers_numbers_stand_beside() -> None:
     assert "+2.00 (+1.50 to +2.50)" in pucl
     assert "0.098" in pucl
     assert all(row.endswith("25.0%") for row in as_text(made_up("shapes")).splitlines()[3:])
-    assert paper_number("REDDIT-BINARY", "+PUCL 0.5") == 88.97
-    assert paper_number("REDDIT-BINARY", "oracle") is None
-    assert paper_number("MUTAG", "InfoGraph") is None
+    assert PAPER["REDDIT-BINARY"]["+PUCL 0.5"] == 88.97
 
 
 def test_the_papers_numbers_are_of_one_classifier() -> None:

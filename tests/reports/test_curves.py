@@ -17,7 +17,7 @@ from pucl.cli import main
 from pucl.experiments.config import ROWS
 from pucl.experiments.lines import Line
 from pucl.experiments.statistics import Spread
-from pucl.reports import curves
+from pucl.reports import canvas, curves
 from pucl.reports.curves import draw_accuracies, draw_curves, spread
 from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.palette import COLOURS, OTHER, colour_of
@@ -29,13 +29,13 @@ PNG = b"\x89PNG"
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that are drawn, to look into."""
     kept: list[Figure] = []
-    to_png = curves._png
+    to_png = canvas.as_png
 
     def keep(figure: Figure) -> bytes:
         kept.append(figure)
         return to_png(figure)
 
-    monkeypatch.setattr(curves, "_png", keep)
+    monkeypatch.setattr(curves, "as_png", keep)
     return kept
 
 

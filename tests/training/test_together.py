@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def config_of(kind: str) -> ImageConfig:
     framework, changes = KINDS[kind]
-    config = recipe(framework, "none", batch_size=BATCH, epochs=STEPS, queue_size=24, draws=30, dim=16)
+    config = recipe(framework, "none", batch_size=BATCH, epochs=STEPS, queue_size=24, draws=30, dim=16, width=8)
     assert isinstance(config, ImageConfig)
     return replace(config, **changes)
 

@@ -1,49 +1,112 @@
 """Change one thing at a time, and see what it is worth.
 
-  pucl ablate graphs   InfoGraph in several settings (objective, floor, learning rate, length, layers): plain, PUCL with
-                       the prior that the classes have, and the oracle, by their accuracy on validation folds. No test
-                       fold is looked at, so a setting may be chosen by what is seen here.
+  pucl ablate alpha-c      SimCLR with PUCL for alpha 0.05 to 0.2 and c 0.01 to 0.1, as in the paper; drawn also over
+                           tau', which is all that reaches the loss
+  pucl ablate unlabelled   SimCLR with 62, 126, 254 and 510 unlabelled samples (batches of 32 to 256) and several alpha
+  pucl ablate graphs       InfoGraph in several settings (objective, floor, learning rate, length, layers): plain, PUCL
+                           with the prior that the classes have, and the oracle, by their accuracy on validation folds.
+                           No test fold is looked at, so a setting may be chosen by what is seen here
 
 What was stopped goes on where it was.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
+from pucl.commands.means import add_means, add_places, means_of
+from pucl.experiments import ablations, graph_settings
 from pucl.experiments.display import Display
-from pucl.experiments.graph_settings import DATA, SEEDS, VARIANTS, as_text, search_settings
-from pucl.experiments.grid import Means, cores
-from pucl.progress import Line
+from pucl.experiments.grid import Means
+from pucl.experiments.table1 import BUDGETS
+from pucl.experiments.tables import as_text, make_table
+from pucl.files import write_whole
+from pucl.progress import Line, duration
+from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
+from pucl.reports.figures import MatplotlibMissingError
+
+GRAPHS = "graphs"
+DRAW = {"alpha-c": draw_alpha_c, "unlabelled": draw_unlabelled}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
-    parser.add_argument("subject", metavar="SUBJECT", choices=["graphs"], help="what is changed: graphs")
-    parser.add_argument("--data", default=",".join(DATA), metavar="NAME,...", help="sets (default: %(default)s)")
-    parser.add_argument("--variants", metavar="NAME;...", help=f"which (default: {'; '.join(VARIANTS)})")
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="how many seeds (default: %(default)s)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
+    subjects = [*ablations.SUBJECTS, GRAPHS]
+    parser.add_argument("subject", metavar="SUBJECT", choices=subjects, help=f"what is changed: {', '.join(subjects)}")
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="how many runs at a time (default: as many as there are cores)"
+        "--data", metavar="NAME,...", help=f"(default: cifar10, for graphs {','.join(graph_settings.DATA)})"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/ablate-graphs)")
+    budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in BUDGETS.items())
+    parser.add_argument("--budget", metavar="NAME", help=f"for images, how much work (default: small). {budgets}")
+    parser.add_argument(
+        "--variants", metavar="NAME;...", help=f"for graphs (default: {'; '.join(graph_settings.VARIANTS)})"
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: 2, for graphs 3)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
+    add_places(parser)
+    add_means(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/ablate-SUBJECT)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is left, print the tables, and say where everything is."""
+    """Run what is left, print the tables, draw, and say where everything is."""
     out = arguments.out or Path("runs") / f"ablate-{arguments.subject}"
-    display = Display(Line())
-    settings = search_settings(
-        out,
-        data=[name for name in arguments.data.split(",") if name],
-        variants=[name.strip() for name in (arguments.variants or ";".join(VARIANTS)).split(";") if name.strip()],
+    return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out, means_of(arguments))
+
+
+def _run_images(arguments: argparse.Namespace, out: Path, means: Means) -> int:
+    _refuse(arguments, "variants", "is for graphs")
+    part = ablations.part_of_ablation(
+        arguments.subject,
+        arguments.data or "cifar10",
+        budget=arguments.budget or "small",
         seeds=arguments.seeds,
-        means=Means(root=arguments.root, device=arguments.device, workers=arguments.workers or cores()),
+        changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
+        root=arguments.root,
+    )
+    display = Display(Line())
+    made = make_table([part], out, means=means, display=display, command=arguments.command_line)
+    display.close()
+    print(as_text(made))
+    for words in made.failed:
+        print(f"failed: {words}", file=sys.stderr)
+    picture = out / f"{arguments.subject}.png"
+    picture.unlink(missing_ok=True)
+    try:
+        lines = [line for line in made.lines[part.name] if line.scores]
+        drawn = {line.name for line in lines}
+        cells = ablations.cells(
+            {name: config for name, config in part.rows.items() if name in drawn}, arguments.subject
+        )
+        write_whole(picture, DRAW[arguments.subject](lines, cells, subject=part.name))
+        words = str(picture)
+    except MatplotlibMissingError as error:
+        words = f"left out; {error}"
+    print(f"\nall runs together took {duration(made.seconds)} of one core")
+    print(f"table: {out / 'table.json'} and table.csv\nplot:  {words}\nruns:  {out}/PART/ROW/seed-N")
+    return 1 if made.failed else 0
+
+
+def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
+    _refuse(arguments, "budget", "is for images")
+    _refuse(arguments, "epochs", "is for images; a variant has its own")
+    variants = graph_settings.VARIANTS if arguments.variants is None else arguments.variants.split(";")
+    display = Display(Line())
+    settings = graph_settings.search_settings(
+        out,
+        data=graph_settings.DATA if arguments.data is None else [name for name in arguments.data.split(",") if name],
+        variants=[name.strip() for name in variants if name.strip()],
+        seeds=graph_settings.SEEDS if arguments.seeds is None else arguments.seeds,
+        means=means,
         display=display,
         command=arguments.command_line,
     )
     display.close()
-    print(as_text(settings))
+    print(graph_settings.as_text(settings))
     print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
     return 0
+
+
+def _refuse(arguments: argparse.Namespace, name: str, why: str) -> None:
+    if getattr(arguments, name) is not None:
+        raise ValueError(f"--{name} {why}, not for {arguments.subject}")

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 
 from pucl import processes
+from pucl.commands.means import add_means, means_of
 from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
 from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, compare_corrections
 from pucl.experiments.config import ROWS, GraphConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
-from pucl.experiments.grid import Means, cores
 from pucl.experiments.lines import as_text
 from pucl.experiments.recipes import recipe
 from pucl.files import write_whole
@@ -38,12 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--corrections", metavar="NAME,...", help=f"rows (default: {EVERYTHING}, and raw features for graphs)"
     )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="how many runs at a time, each with its share of the cores (default: 1 for images, all cores for graphs)",
-    )
+    add_means(parser, workers="1 for images, all cores for graphs")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/FRAMEWORK-DATA)")
 
 
@@ -54,8 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     everything = (GRAPHS_ONLY if of_graphs else "") + EVERYTHING
     given = everything if arguments.corrections is None else arguments.corrections
     corrections = [name for name in given.split(",") if name]
-    usual = cores() if of_graphs and not processes.launched() else 1
-    workers = usual if arguments.workers is None else arguments.workers
+    means = means_of(arguments, workers=None if of_graphs and not processes.launched() else 1)
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
     check_settings(arguments, corrections)
     with processes.torchrun_world(choose_device(arguments.device)):
@@ -67,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.seeds,
             out,
             settings={name: correction_settings(arguments, name) for name in ROWS},
-            means=Means(root=arguments.root, device=arguments.device, compiled=arguments.compile, workers=workers),
+            means=means,
             display=display,
             command=arguments.command_line,
         )

@@ -1,62 +1,86 @@
 """Run one of the paper's tables, and show its numbers beside those of the paper.
 
+  pucl table 1   SimCLR, CMC and MoCo on CIFAR10, CIFAR100 and STL10: plain (also at another temperature), each
+                 correction, PUCL with Hard's tilt, without training, and with labels (the oracle)
   pucl table 2   InfoGraph on PTC, ENZYMES, DD and REDDIT-BINARY: plain and with each correction, without training,
                  without an encoder, with labels (the oracle), and as HCL's authors published theirs
 
-Every number is the mean over seeds, each a training of its own, with its standard deviation; differences to plain
-InfoGraph are taken seed by seed on the same folds. A table that was stopped goes on where it was: what is finished is
-not run again, what was interrupted continues from its checkpoint.
+Every number is the mean over seeds, each a training of its own, with its standard deviation; differences to plain are
+taken seed by seed. A table that was stopped goes on where it was: what is finished is not run again, what was
+interrupted continues from its checkpoint.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
+from pucl.commands.means import add_means, add_places, means_of
+from pucl.experiments import table1, table2
 from pucl.experiments.display import Display
-from pucl.experiments.grid import Means, cores
-from pucl.experiments.table2 import DATA, ROWS, SEEDS, as_text, make_table2
+from pucl.experiments.tables import Part, as_text, make_table
 from pucl.progress import Line, duration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl table``."""
-    parser.add_argument("number", metavar="NUMBER", choices=["2"], help="which table: 2")
-    parser.add_argument("--data", metavar="NAME,...", help=f"columns (default: {','.join(DATA)})")
-    parser.add_argument("--rows", metavar="NAME,...", help=f"which rows (default: {', '.join(ROWS)})")
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="how many seeds (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: 20)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
+    parser.add_argument("number", metavar="NUMBER", choices=["1", "2"], help="which table: 1 (images) or 2 (graphs)")
+    budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in table1.BUDGETS.items())
+    parser.add_argument("--budget", metavar="NAME", help=f"of table 1, how much work (default: small). {budgets}")
+    parser.add_argument("--frameworks", metavar="NAME,...", help=f"of table 1 (default: {','.join(table1.FRAMEWORKS)})")
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="how many runs at a time (default: as many as there are cores)"
+        "--data", metavar="NAME,...", help=f"(default: {','.join(table1.DATA)} or {','.join(table2.DATA)})"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/table-2)")
+    parser.add_argument(
+        "--rows",
+        metavar="NAME;...",
+        help=f"which rows (default: {'; '.join(table1.ROWS)} or {'; '.join(table2.ROWS)})",
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by budget, 10 for table 2)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
+    add_places(parser)
+    add_means(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/table-NUMBER)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left of the table, print it, and say where everything is."""
     out = arguments.out or Path("runs") / f"table-{arguments.number}"
+    parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
     display = Display(Line())
-    workers = cores() if arguments.workers is None else arguments.workers
-    made = make_table2(
-        out,
-        data=DATA if arguments.data is None else _names(arguments.data),
-        rows=tuple(ROWS) if arguments.rows is None else _names(arguments.rows),
-        seeds=arguments.seeds,
-        changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
-        means=Means(root=arguments.root, device=arguments.device, workers=workers),
-        display=display,
-        command=arguments.command_line,
-    )
+    made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
     display.close()
     print(as_text(made))
-    failed = [words for lines in made.lines.values() for line in lines for words in line.failed]
-    for words in failed:
+    for words in made.failed:
         print(f"failed: {words}", file=sys.stderr)
     print(f"\nall runs together took {duration(made.seconds)} of one core")
-    print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/DATA/ROW/seed-N")
-    return 1 if failed else 0
+    print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    return 1 if made.failed else 0
 
 
-def _names(given: str) -> list[str]:
-    return [name.strip() for name in given.split(",") if name.strip()]
+def _parts_of_1(arguments: argparse.Namespace) -> list[Part]:
+    return table1.parts_of_table1(
+        arguments.budget or "small",
+        frameworks=table1.FRAMEWORKS if arguments.frameworks is None else _names(arguments.frameworks),
+        data=table1.DATA if arguments.data is None else _names(arguments.data),
+        rows=table1.ROWS if arguments.rows is None else _names(arguments.rows, ";"),
+        seeds=arguments.seeds,
+        changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
+        root=arguments.root,
+    )
+
+
+def _parts_of_2(arguments: argparse.Namespace) -> list[Part]:
+    for name in ("budget", "frameworks"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is for table 1; table 2 has InfoGraph at the references' settings")
+    return table2.parts_of_table2(
+        table2.DATA if arguments.data is None else _names(arguments.data),
+        tuple(table2.ROWS) if arguments.rows is None else _names(arguments.rows, ";"),
+        table2.SEEDS if arguments.seeds is None else arguments.seeds,
+        {} if arguments.epochs is None else {"epochs": arguments.epochs},
+    )
+
+
+def _names(given: str, separator: str = ",") -> list[str]:
+    """Names with something between them; those of rows may have commas inside."""
+    return [name.strip() for name in given.split(separator) if name.strip()]

@@ -68,6 +68,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
+    parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
     for kind, title in (
         (RunConfig, "settings of every run (default: those of the reference programs)"),
         (ImageConfig, "settings for images"),
@@ -161,6 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint_seconds=arguments.checkpoint_seconds,
             device=arguments.device,
             compiled=arguments.compile,
+            tensorboard=arguments.tensorboard,
             display=display,
         )
     if not first:

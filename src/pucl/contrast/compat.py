@@ -65,7 +65,7 @@ def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
         raise ValueError("HCL's loss compares nodes with graphs: expected pairs that know the graph of each node")
     loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction)
     nodes, graphs = pairs.shape
-    positive, query = pairs.positive.detach(), pairs.query.detach()
+    positive, query = pairs.positives().detach(), pairs.query.detach()
     others = query.sum(dim=0) @ pairs.key.detach().sum(dim=0) - positive.sum()
     return Outcome(
         loss=loss.expand(nodes),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from pucl.contrast.objectives import Objective, Summary
+from pucl.contrast.objectives import Objective, Summary, sum_groups
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -31,22 +31,12 @@ def pool(
     """
     groups = int(group.max()) + 1
     sizes = torch.bincount(group, minlength=groups)
-    order = group.argsort(stable=True)
-    starts = sizes.cumsum(0) - sizes
-    place = torch.empty_like(group)
-    place[order] = torch.arange(len(group), device=group.device) - starts[group[order]]
-    longest, several = int(sizes.max()), summary.positive.shape[1]
-    shape = (groups, longest, several)
-    positive = summary.positive.new_zeros(shape).index_put((group, place), summary.positive)
-    given = summary.positive_mask
-    present = torch.ones_like(summary.positive, dtype=torch.bool) if given is None else given
-    mask = torch.zeros(shape, dtype=torch.bool, device=group.device).index_put((group, place), present)
-    weight = sizes.to(positive.dtype)
+    weight = sizes.to(summary.positive.dtype)
     pooled = replace(
         summary,
-        positive=positive.flatten(1),
-        positive_mask=mask.flatten(1),
+        member=group,
+        present=sum_groups(summary.positives(), group, groups),
         unlabelled=objective.pool(summary.unlabelled, group, weight),
-        count=summary.count.new_zeros(groups).index_add(0, group, summary.count) / weight.clamp_min(1),
+        count=sum_groups(summary.count, group, groups) / weight.clamp_min(1),
     )
     return pooled, weight * (groups / len(group))

@@ -31,6 +31,9 @@ class Summary:
     Args:
         positive: Logits of the positives.
         positive_mask: True where a positive counts; None if all do.
+        member: The anchor that each row of positives belongs to, where one anchor stands for a group; None if each has
+            its own row.
+        present: How many positives each anchor then has.
         unlabelled: The weighted average of g over the unlabelled samples, in the objective's own scale
             (InfoNCE: its logarithm).
         count: N, for how many samples that average stands; 0 where an anchor has none.
@@ -39,20 +42,61 @@ class Summary:
         unlabelled_similarity: Mean similarity of the unlabelled pairs.
     """
 
-    positive: Float[Tensor, "anchor positive"]
-    positive_mask: Bool[Tensor, "anchor positive"] | None = None
+    positive: Float[Tensor, "row positive"]
+    positive_mask: Bool[Tensor, "row positive"] | None = None
+    member: Int[Tensor, " row"] | None = None
+    present: Float[Tensor, " anchor"] | None = None
     unlabelled: Float[Tensor, " anchor"]
     count: Float[Tensor, " anchor"]
     lowest: float | Float[Tensor, ""]
     temperature: float | Float[Tensor, ""]
     unlabelled_similarity: Float[Tensor, ""]
 
-    def over_positives(self, values: Float[Tensor, "anchor positive"]) -> Float[Tensor, " anchor"]:
+    def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
         """The mean over each anchor's positives; 0 for an anchor that has none."""
-        if self.positive_mask is None:
+        if self.positive_mask is None and self.member is None:
             return values.mean(dim=1)
-        present = self.positive_mask
-        return values.masked_fill(~present, 0.0).sum(dim=1) / present.sum(dim=1).clamp_min(1)
+        shown = values if self.positive_mask is None else values.masked_fill(~self.positive_mask, 0.0)
+        return self._over_members(shown.sum(dim=1)) / self.positives().clamp_min(1)
+
+    def positives(self) -> Float[Tensor, " anchor"]:
+        """How many positives each anchor has."""
+        if self.present is not None:
+            return self.present
+        if self.positive_mask is None:
+            return self.positive.new_full((len(self.positive),), self.positive.shape[1])
+        return self.positive_mask.sum(dim=1).to(self.positive.dtype)
+
+    def for_rows(self, values: Float[Tensor, " anchor"]) -> Float[Tensor, "row 1"]:
+        """The value of its anchor for each row of positives."""
+        return (values if self.member is None else values.index_select(0, self.member))[:, None]
+
+    def log_mean_positive(self) -> Float[Tensor, " anchor"]:
+        """Log of the mean of exp(positive); 0 for an anchor that has none."""
+        if self.positive_mask is None and self.member is None:
+            return torch.logsumexp(self.positive, dim=1) - math.log(self.positive.shape[1])
+        present, hidden = self.positives(), self.positive
+        if self.positive_mask is not None:
+            hidden = hidden.masked_fill(~self.positive_mask, -math.inf)
+        if self.member is None:
+            sums = torch.logsumexp(hidden.masked_fill((present == 0)[:, None], 0.0), dim=1)
+        else:
+            highest = torch.full_like(self.unlabelled.detach(), -math.inf)
+            highest = highest.scatter_reduce(0, self.member, hidden.detach().amax(dim=1), "amax")
+            highest = torch.where(highest.isfinite(), highest, 0.0)
+            terms = self._over_members((hidden - self.for_rows(highest)).exp().sum(dim=1))
+            sums = highest + torch.where(present > 0, terms, 1.0).log()
+        return sums - present.clamp_min(1).log()
+
+    def _over_members(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
+        return values if self.member is None else sum_groups(values, self.member, len(self.unlabelled))
+
+
+def sum_groups(values: Float[Tensor, " member"], group: Int[Tensor, " member"], groups: int) -> Float[Tensor, " group"]:
+    """The sum over each group; in double precision, as many like numbers are added up one after the other."""
+    precise = torch.float64 if values.device.type == "cpu" else values.dtype
+    sums = torch.zeros(groups, dtype=precise, device=values.device)
+    return sums.index_add(0, group, values.to(precise)).to(values.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +160,7 @@ class InfoNCE:
         """Log of the mean of exp(average), around the largest of each group."""
         largest = torch.full_like(sizes, -math.inf).scatter_reduce(0, group, averages.detach(), "amax")
         largest = torch.where(largest.isfinite(), largest, 0.0)
-        total = torch.zeros_like(sizes).index_add(0, group, (averages - largest[group]).exp())
+        total = sum_groups((averages - largest[group]).exp(), group, len(sizes))
         return largest + (total / sizes.clamp_min(1)).log()
 
     def losses(
@@ -130,22 +174,13 @@ class InfoNCE:
         else:
             log_floor = summary.unlabelled + math.log(floor)
         log_mean, floored = corrected_log_mean(
-            summary.unlabelled, self._log_mean_positive(summary), odds, log_floor.reshape(-1)
+            summary.unlabelled, summary.log_mean_positive(), odds, log_floor.reshape(-1)
         )
         some = summary.count > 0
-        log_negatives = (torch.where(some, summary.count, 1.0).log() + log_mean)[:, None]
+        log_negatives = summary.for_rows(torch.where(some, summary.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
         losses = summary.over_positives(softplus(log_negatives - summary.positive))
         return torch.where(some, losses, 0.0), floored & some
-
-    @staticmethod
-    def _log_mean_positive(summary: Summary) -> Float[Tensor, " anchor"]:
-        if summary.positive_mask is None:
-            return torch.logsumexp(summary.positive, dim=1) - math.log(summary.positive.shape[1])
-        present = summary.positive_mask.sum(dim=1)
-        hidden = summary.positive.masked_fill(~summary.positive_mask, -math.inf)
-        hidden = hidden.masked_fill((present == 0)[:, None], 0.0)
-        return torch.logsumexp(hidden, dim=1) - present.clamp_min(1).to(hidden.dtype).log()
 
 
 class JensenShannon:
@@ -165,7 +200,7 @@ class JensenShannon:
         self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
     ) -> Float[Tensor, " group"]:
         """The mean of the averages."""
-        return torch.zeros_like(sizes).index_add(0, group, averages) / sizes.clamp_min(1)
+        return sum_groups(averages, group, len(sizes)) / sizes.clamp_min(1)
 
     def losses(
         self, summary: Summary, odds: float, floor: Floor
@@ -214,11 +249,13 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
     positive, share = summary.positive.detach(), floored.to(losses.dtype).mean()
     if summary.positive_mask is None:
         similarity = positive.mean()
-    else:  # Without a positive there is nothing to learn for an anchor, and nothing to report of it.
-        present, learns = summary.positive_mask, summary.positive_mask.any(dim=1)
+    else:
+        present = summary.positive_mask
+        similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
+    if summary.positive_mask is not None or summary.member is not None:
+        learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
         losses = torch.where(learns, losses, 0.0)
         share = (floored & learns).sum().to(losses.dtype) / learns.sum().clamp_min(1)
-        similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
     return Outcome(
         loss=losses,
         floored=share,

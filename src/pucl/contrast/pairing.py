@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite, trusted_unit, unit
 from pucl.contrast.pairs import Pairs
@@ -176,49 +174,11 @@ def pair_local_global(
     return Pairs(
         query=local,
         key=whole,
-        positive=_own_scores(local, whole, graph_of),
+        positive=local.new_empty(len(local), 0),
+        own=graph_of,
         query_ids=graph_of,
         key_ids=graphs,
     )
-
-
-def _own_scores(
-    local: Float[Tensor, "node dim"], whole: Float[Tensor, "graph dim"], graph_of: Int[Tensor, " node"]
-) -> Float[Tensor, "node 1"]:
-    """The inner product of each node and its own graph."""
-    if local.device.type != "cpu" or torch.compiler.is_compiling():
-        return (local * whole[graph_of]).sum(dim=1, keepdim=True)
-    scores: Tensor = _OwnScores.apply(local, whole, graph_of)  # type: ignore[no-untyped-call]
-    return scores
-
-
-class _OwnScores(torch.autograd.Function):
-    """Inner products, without a vector of its graph for each node; only for a block of nodes at a time."""
-
-    BLOCK = 1 << 16
-
-    @staticmethod
-    def forward(ctx: Any, local: Tensor, whole: Tensor, graph_of: Tensor) -> Tensor:
-        ctx.save_for_backward(local, whole, graph_of)
-        scores = local.new_empty(len(local), 1)
-        for rows in _OwnScores._blocks(local):
-            torch.sum(whole.index_select(0, graph_of[rows]).mul_(local[rows]), 1, keepdim=True, out=scores[rows])
-        return scores
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        local, whole, graph_of = ctx.saved_tensors
-        of_local, of_whole = torch.empty_like(local), torch.zeros_like(whole)
-        for rows in _OwnScores._blocks(local):
-            torch.mul(whole.index_select(0, graph_of[rows]), gradients[0][rows], out=of_local[rows])
-            of_whole.index_add_(0, graph_of[rows], local[rows] * gradients[0][rows])
-        return of_local, of_whole, None
-
-    @staticmethod
-    def _blocks(local: Tensor) -> list[slice]:
-        height = max(1, _OwnScores.BLOCK // local.shape[1])
-        return [slice(start, start + height) for start in range(0, len(local), height)]
 
 
 def stack_views(

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from pucl.contrast.comparison import Comparison
 from pucl.shapes import Bool, Float, Int, Tensor
@@ -17,6 +19,8 @@ class Pairs:
         query: One vector per anchor, scaled so that its inner product with a key is a logit.
         key: The unlabelled vectors, shared by all anchors or given for each.
         positive: Logits of the positives. They are few and always held.
+        own: The number of the key that is each anchor's positive, where it is one of the keys; `positive` then has no
+            columns, and `positives` makes it. Streams find it among the logits that they make anyway.
         positive_mask: True where a positive counts.
         query_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own positive, or,
             for the oracle, its own class.
@@ -35,6 +39,7 @@ class Pairs:
     query: Float[Tensor, "anchor dim"]
     key: Float[Tensor, "unlabelled dim"] | Float[Tensor, "anchor unlabelled dim"]
     positive: Float[Tensor, "anchor positive"]
+    own: Int[Tensor, " anchor"] | None = None
     positive_mask: Bool[Tensor, "anchor positive"] | None = None
     query_ids: Int[Tensor, " anchor"] | None = None
     key_ids: Int[Tensor, " unlabelled"] | None = None
@@ -57,11 +62,20 @@ class Pairs:
         """Anchors and unlabelled samples: the size of the matrix of logits, if it were held."""
         return len(self.query), self.key.shape[-2]
 
+    def positives(self) -> Float[Tensor, "anchor positive"]:
+        """Logits of the positives, whether they are given or keys."""
+        if self.own is None:
+            return self.positive
+        if self.query.device.type != "cpu" or torch.compiler.is_compiling():
+            return (self.query * self.key[self.own]).sum(dim=1, keepdim=True)
+        scores: Tensor = _OwnScores.apply(self.query, self.key, self.own)  # type: ignore[no-untyped-call]
+        return scores
+
     def comparison(self) -> Comparison:
         """All logits at once."""
         unlabelled = self.query @ self.key.T if self.shared else torch.einsum("ad,aud->au", self.query, self.key)
         return Comparison(
-            positive=self.positive,
+            positive=self.positive if self.own is None else unlabelled.gather(1, self.own[:, None]),
             unlabelled=unlabelled,
             mask=self.counting(),
             positive_mask=self.positive_mask,
@@ -77,6 +91,7 @@ class Pairs:
             query=self.query[rows],
             key=self.key if self.shared else self.key[rows],
             positive=self.positive[rows],
+            own=None if self.own is None else self.own[rows],
             positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
             query_ids=None if self.query_ids is None else self.query_ids[rows],
             mask=None if self.mask is None else self.mask[rows],
@@ -92,3 +107,32 @@ class Pairs:
             return self.mask
         different = self.query_ids[:, None] != self.key_ids[None, :]
         return different if self.mask is None else different & self.mask
+
+
+class _OwnScores(torch.autograd.Function):
+    """Inner products of anchors and keys, without a copy of its key for each anchor but for a block of them."""
+
+    BLOCK = 1 << 16
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, own: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key, own)
+        scores = query.new_empty(len(query), 1)
+        for rows in _OwnScores._blocks(query):
+            torch.sum(key.index_select(0, own[rows]).mul_(query[rows]), 1, keepdim=True, out=scores[rows])
+        return scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        query, key, own = ctx.saved_tensors
+        of_query, of_key = torch.empty_like(query), torch.zeros_like(key)
+        for rows in _OwnScores._blocks(query):
+            torch.mul(key.index_select(0, own[rows]), gradients[0][rows], out=of_query[rows])
+            of_key.index_add_(0, own[rows], query[rows] * gradients[0][rows])
+        return of_query, of_key, None
+
+    @staticmethod
+    def _blocks(query: Tensor) -> list[slice]:
+        height = max(1, _OwnScores.BLOCK // query.shape[1])
+        return [slice(start, start + height) for start in range(0, len(query), height)]

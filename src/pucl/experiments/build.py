@@ -74,7 +74,7 @@ def _fresh(config: ImageConfig, *, samples: int, size: int) -> SimCLR | MoCo | C
             temperature=config.temperature,
             momentum=config.bank_momentum,
         )
-    encoder = make_encoder(config.encoder, stem=config.stem, image_size=size)
+    encoder = make_encoder(config.encoder, stem=config.stem, width=config.width, image_size=size)
     views = SimCLRViews(size=size, scale=(config.crop, 1.0), flip=config.flip, blur=config.blur)
     if config.framework == "moco":
         return MoCo(
@@ -93,5 +93,7 @@ def _fresh(config: ImageConfig, *, samples: int, size: int) -> SimCLR | MoCo | C
 
 
 def _half(config: ImageConfig) -> int | None:
-    """Half of an encoder's usual width: CMC's two encoders together have as many features as one."""
-    return ARCHITECTURES[config.encoder].width // 2 if config.encoder in ARCHITECTURES else None
+    """Half of an encoder's width: CMC's two encoders together have as many features as one."""
+    usual = ARCHITECTURES[config.encoder].width if config.encoder in ARCHITECTURES else None
+    width = usual if config.width is None else config.width
+    return None if width is None else max(1, width // 2)

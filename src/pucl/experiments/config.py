@@ -121,6 +121,7 @@ class ImageConfig(RunConfig):
         encoder: Name of an encoder, or ``"package.module:callable"``.
         stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
             ones.
+        width: Planes of the encoder's first stage; None takes its usual number.
         dim: Dimension of the embeddings that are compared.
         temperature: What cosines are divided by.
         view_count: Views of each image (SimCLR).
@@ -138,6 +139,7 @@ class ImageConfig(RunConfig):
     image_size: int | None = None
     encoder: str = "small"
     stem: Stem = "small"
+    width: int | None = None
     dim: int = 128
     temperature: float = 0.5
     view_count: int = 2

@@ -43,6 +43,11 @@ class RunDirectory:
         """One line of JSON for each epoch."""
         return self.path / "metrics.jsonl"
 
+    @property
+    def tensorboard(self) -> Path:
+        """Where TensorBoard's events go, if they are wanted."""
+        return self.path / "tensorboard"
+
     @contextmanager
     def claimed(self, config: RunConfig, *, device: torch.device) -> Iterator[None]:
         """Use the directory for this run alone, or say why that cannot be."""

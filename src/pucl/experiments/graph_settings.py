@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pucl.data import load_graphs
 from pucl.experiments.compare import grid_of, origin
 from pucl.experiments.config import ORACLE, PLAIN, RunConfig, choose
@@ -16,6 +14,7 @@ from pucl.experiments.recipes import recipe
 from pucl.experiments.run import SILENT
 from pucl.experiments.statistics import Difference, Spread
 from pucl.files import write_json
+from pucl.priors import collision
 from pucl.texts import table
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -91,7 +90,7 @@ def search_settings(
         choose("variant", name, VARIANTS)
     means = means or Means()
     grid = {
-        (name, variant): _rows(name, VARIANTS[variant], collision(name, means.root))
+        (name, variant): _rows(name, VARIANTS[variant], prior_of(name, means.root))
         for name in data
         for variant in variants
     }
@@ -108,7 +107,7 @@ def search_settings(
         out / "settings.json",
         origin(command)
         | {
-            "priors": {name: collision(name, means.root) for name in data},
+            "priors": {name: prior_of(name, means.root) for name in data},
             "variants": {name: VARIANTS[name] for name in variants},
             "settings": [asdict(setting) for setting in settings],
         },
@@ -116,13 +115,12 @@ def search_settings(
     return settings
 
 
-def collision(data: str, root: Path | None = None) -> float:
-    """The chance that two graphs, drawn with replacement, are of one class: the sum of squared shares."""
+def prior_of(data: str, root: Path | None = None) -> float:
+    """The chance that two of these graphs are of one class."""
     labels = load_graphs(data, root=root).labels
     if labels is None:
         raise ValueError(f"the prior is what the classes say: expected graphs with labels, got {data}")
-    shares = np.unique(labels, return_counts=True)[1] / len(labels)
-    return float((shares**2).sum())
+    return collision(labels).tau_plus
 
 
 def as_text(settings: Sequence[Setting], probe: str = "svm_scaled") -> str:

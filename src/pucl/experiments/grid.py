@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -20,6 +21,7 @@ from pucl.experiments.display import Display
 from pucl.experiments.run import SILENT, run
 from pucl.progress import duration
 
+LOCAL = "local"  # The Ray cluster that is this machine.
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
 
 
@@ -69,12 +71,17 @@ class Means:
         device: Where to train; see `pucl.devices.choose_device`.
         compiled: Let torch.compile translate encoder and head first.
         workers: How many runs at a time, each in a process of its own with its share of the cores.
+        ray: Address of a Ray cluster to run on, or ``"local"`` to start one here; None for this machine's cores. The
+            runs' directory and the data must be there on every machine, under the same paths.
+        tensorboard: Write metrics as TensorBoard's events as well.
     """
 
     root: Path | None = None
     device: str = "auto"
     compiled: bool = False
     workers: int = 1
+    ray: str | None = None
+    tensorboard: bool = False
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -97,8 +104,12 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
     left = [job for job in jobs if job.place not in done]
     ahead = Outlook(left, means.workers)
-    alone = means.workers == 1 or processes.world_size() > 1 or len(left) == 1
-    for each in _one_by_one(left, out, means, display) if alone else _side_by_side(left, out, means):
+    alone = (means.ray is None and min(means.workers, len(left)) <= 1) or processes.world_size() > 1 or not left
+    if alone:
+        going = _one_by_one(left, out, means, display)
+    else:
+        going = _side_by_side(left, out, means) if means.ray is None else _on_ray(left, out, means)
+    for each in going:
         done[each.job.place] = each
         ahead.note(each)
         words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
@@ -175,7 +186,7 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done
 
 
 def _in_workers(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
-    """Through joblib, which takes jobs to whatever it is set up for."""
+    """In processes of this machine."""
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
     threads = max(1, cores() // means.workers)
@@ -188,6 +199,48 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
                 yield done
         if stopped.is_set():
             raise KeyboardInterrupt("what was going on is saved; the same command goes on with it")
+
+
+def _on_ray(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+    """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
+    from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
+
+    threads = max(1, cores() // means.workers)
+    with (
+        _ray_cluster(means, threads),
+        parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
+        ThreadPoolExecutor(1) as waiter,
+    ):
+        parallel = Parallel(n_jobs=means.workers, batch_size=1)
+        everything = waiter.submit(parallel, [delayed(_run_in_worker)(job, out, means, threads) for job in jobs])
+        left = {job.place: job for job in jobs}
+        while not everything.done():
+            for place, done in _finished(list(left.values()), out).items():
+                del left[place]
+                yield done
+            time.sleep(0.5)
+        yield from (done for done in everything.result() if done is not None and done.job.place in left)
+
+
+@contextmanager
+def _ray_cluster(means: Means, threads: int) -> Iterator[None]:
+    """A connection to the cluster, or a cluster of this machine alone, for as long as it is needed."""
+    try:
+        import ray  # noqa: PLC0415 (an extra)
+        from ray.util.joblib import register_ray  # noqa: PLC0415
+    except ImportError as error:
+        raise ValueError("--ray runs on a Ray cluster, which needs ray: pip install 'pucl[ray]'") from error
+    begun = not ray.is_initialized()
+    if begun and means.ray == LOCAL:
+        ray.init(num_cpus=means.workers * threads, include_dashboard=False, log_to_driver=False)
+    elif begun:
+        ray.init(address=means.ray, log_to_driver=False)
+    register_ray()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if begun:
+            ray.shutdown()
 
 
 @contextmanager
@@ -218,7 +271,13 @@ def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
     began = time.monotonic()
     try:
         result = run(
-            job.config, out / job.place, root=means.root, device=means.device, compiled=means.compiled, display=display
+            job.config,
+            out / job.place,
+            root=means.root,
+            device=means.device,
+            compiled=means.compiled,
+            tensorboard=means.tensorboard,
+            display=display,
         )
     except Exception as error:  # Whatever went wrong, the other runs go on.
         words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"

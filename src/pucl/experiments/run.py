@@ -16,6 +16,7 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.log import RunLog
 from pucl.experiments.task import Task, make_task
+from pucl.experiments.tensorboard import TensorBoard
 from pucl.experiments.weights import need_safetensors, save_weights
 from pucl.files import write_json
 from pucl.frameworks.framework import Framework
@@ -34,6 +35,7 @@ def run(
     checkpoint_seconds: float = 60.0,
     device: str = "auto",
     compiled: bool = False,
+    tensorboard: bool = False,
     display: Display = SILENT,
 ) -> dict[str, Any]:
     """Train and evaluate, or go on from where an earlier call was stopped, or return the finished result.
@@ -48,6 +50,7 @@ def run(
         checkpoint_seconds: How much work a kill may cost at most.
         device: Where to train; see `pucl.devices.choose_device`.
         compiled: Let torch.compile translate encoder and head first.
+        tensorboard: Write metrics as TensorBoard's events as well.
         display: Shows how it goes.
     """
     need_safetensors()  # Now, so that the end of a training does not fail for want of it.
@@ -68,7 +71,7 @@ def run(
             display.say(note)
         reset_peak_memory(place)
         framework = task.build(place, compiled=compiled)
-        trained = train(config, framework, task, directory, checkpoint_seconds, display)
+        trained = train(config, framework, task, directory, checkpoint_seconds, display, tensorboard=tensorboard)
         about = task.about(framework)
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
         display.status("probing")
@@ -102,6 +105,8 @@ def train(
     directory: RunDirectory,
     checkpoint_seconds: float,
     display: Display,
+    *,
+    tensorboard: bool = False,
 ) -> dict[str, Any]:
     """Train to the end, leaving a checkpoint now and then and a line of metrics for each epoch."""
     if config.correction in NOT_TRAINED:
@@ -120,7 +125,11 @@ def train(
     elif reason := task.never_corrects(training.steps):
         warn(reason)
     monitor = task.monitor(framework) if config.monitor else None
-    with _interrupts() as stop:
+    board = TensorBoard(directory.tensorboard, step=training.step) if tensorboard and processes.rank() == 0 else None
+    with ExitStack() as ending:
+        if board is not None:
+            ending.callback(board.close)
+        stop = ending.enter_context(_interrupts())
 
         def after_step() -> None:
             if processes.any_of(stop.is_set(), training.device):
@@ -136,6 +145,8 @@ def train(
                     line["knn"] = monitor()
                 log.history.append(line)
                 display.epoch(line | {"unit": task.unit})
+                if board is not None:
+                    board.epoch(line)
         except ValueError as error:
             log.keep_metrics()
             kept = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"

@@ -1,24 +1,15 @@
 """The paper's Table 2: InfoGraph with every correction on four sets of graphs, measured in full."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pucl.data.sources.tu_collection import known_graphs
-from pucl.experiments.compare import check_labels, check_some_finished, grid_of, lines_of, origin
-from pucl.experiments.config import ORACLE, PLAIN, RAW, UNTRAINED, RunConfig, choose
-from pucl.experiments.display import Display
-from pucl.experiments.grid import Means, run_grid
-from pucl.experiments.lines import SHORT, Line, difference_text, probes_of
+from pucl.experiments.config import ORACLE, PLAIN, RAW, UNTRAINED, choose
 from pucl.experiments.recipes import recipe
-from pucl.experiments.run import SILENT
-from pucl.files import write_json, write_whole
-from pucl.texts import table
+from pucl.experiments.tables import Part
 
-DATA = ("PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
+DATA = ("PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")  # Small sets first: a mistake shows in a minute.
 SEEDS = 10
 
 ROWS: dict[str, dict[str, Any]] = {
@@ -81,59 +72,19 @@ PAPER: dict[str, dict[str, float]] = {
 """The paper's accuracies in percent, by data and row."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table2:
-    """What each method came to on each set of graphs.
-
-    Args:
-        lines: By data, the rows.
-        runs: By data and row, where its runs are.
-        config: By data, what the runs have in common.
-        seconds: Of all processors together, for all runs.
-    """
-
-    lines: dict[str, tuple[Line, ...]]
-    runs: dict[str, dict[str, list[str]]]
-    config: dict[str, RunConfig]
-    seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """The same in types that JSON knows, with the paper's numbers."""
-        return {
-            "processor_seconds": self.seconds,
-            "data": {
-                name: {
-                    "config": self.config[name].as_json(),
-                    "lines": [line.as_json() | {"paper": paper_number(name, line.name)} for line in lines],
-                    "runs": self.runs[name],
-                }
-                for name, lines in self.lines.items()
-            },
-        }
-
-
-def make_table2(
-    out: Path,
-    *,
+def parts_of_table2(
     data: Sequence[str] = DATA,
     rows: Sequence[str] = tuple(ROWS),
     seeds: int = SEEDS,
     changes: Mapping[str, Any] | None = None,
-    means: Means | None = None,
-    display: Display = SILENT,
-    command: str = "",
-) -> Table2:
-    """Run the table, or what is left of it.
+) -> list[Part]:
+    """What to run.
 
     Args:
-        out: Where the runs are kept: ``DATA/ROW/seed-N``; the table beside them.
         data: Names or paths of sets of graphs.
         rows: Which rows, of `ROWS`.
         seeds: How many, from 0.
         changes: In the reference settings.
-        means: With what the runs are made.
-        display: Shows how it goes.
-        command: What was asked for, for the record.
     """
     for name in rows:
         choose("row of Table 2", name, ROWS)
@@ -141,84 +92,17 @@ def make_table2(
         raise ValueError(
             f"rows are what is compared: expected at least one, each once, got {', '.join(rows) or 'none'}"
         )
-    names = {place: _short_name(place) for place in data}
-    if len(set(names.values())) < len(data) or not data:
-        raise ValueError(f"data are sets of graphs: expected at least one, each once, got {', '.join(data) or 'none'}")
-    configs = {
-        names[place]: {
-            row: recipe("infograph", place, **(UNLIKE_A_RUN | dict(changes or {}) | ROWS[row])) for row in rows
-        }
-        for place in data
-    }
-    # Small sets first: a mistake in the settings shows in a minute.
-    jobs = [job for name, of_rows in configs.items() for job in grid_of(of_rows, seeds, name)]
-    means = means or Means()
-    for of_rows in configs.values():  # Now, and not after hours of the others.
-        check_labels(next(iter(of_rows.values())), [config.correction for config in of_rows.values()], means.root)
-    done = run_grid(jobs, out, means, display)
-    check_some_finished(done)
-    by_data = {name: [each for each in done if Path(each.job.place).parts[0] == name] for name in configs}
-    made = Table2(
-        lines={name: tuple(lines_of(configs[name], by_data[name], BASE)) for name in configs},
-        runs={
-            name: {row: [str(Path(name) / row / f"seed-{seed}") for seed in range(seeds)] for row in rows}
-            for name in configs
-        },
-        config={name: next(iter(of_rows.values())) for name, of_rows in configs.items()},
-        seconds=sum(each.result.get("processor_seconds", 0.0) for each in done if each.result is not None),
-    )
-    write_json(out / "table.json", origin(command) | made.as_json())
-    write_whole(out / "table.csv", as_csv(made).encode())
-    return made
-
-
-def paper_number(data: str, row: str) -> float | None:
-    """What the paper has in this place; None where it has nothing."""
-    return PAPER.get(data, {}).get(row)
-
-
-def as_text(made: Table2) -> str:
-    """The table for a terminal, one part for each set of graphs."""
-    return "\n\n".join(f"{name}\n{_part(name, lines)}" for name, lines in made.lines.items())
-
-
-def as_csv(made: Table2) -> str:
-    """The table for a spreadsheet."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["data", "row", "tau_plus", "classifier", "accuracy", "sd", "seeds", "difference", "low", "high", "paper"]
-    )
-    for name, lines in made.lines.items():
-        for line in lines:
-            for probe, spread in line.scores.items():
-                difference = line.differences.get(probe)
-                interval = [difference.mean, difference.low, difference.high] if difference else ["", "", ""]
-                paper = paper_number(name, line.name) if probe == "svm" else None
-                numbers = [spread.mean, spread.deviation, spread.count, *interval, paper]
-                writer.writerow([name, line.name, line.tau_plus, probe, *numbers])
-    return text.getvalue()
-
-
-def _part(name: str, lines: Sequence[Line]) -> str:
-    probes = probes_of(lines)
-    header = ["row", "tau'", *(f"{SHORT[probe]}, %" for probe in probes), "n"]
-    rows = [[*header, f"to {BASE} (95 % interval)", "floored", "paper"]]
-    for line in lines:
-        paper = paper_number(name, line.name)
-        spreads = [line.scores.get(probe) for probe in probes]
-        rows.append(
-            [
-                line.name,
-                "" if line.tau_plus is None else f"{line.tau_plus:.3f}",
-                *(f"{spread.mean:.2f} ± {spread.deviation:.2f}" if spread else "" for spread in spreads),
-                str(line.count) + (f" ({len(line.failed)} failed)" if line.failed else ""),
-                difference_text(line.differences.get(probes[0]) if probes else None),
-                "" if line.floored is None else f"{line.floored:.1%}",
-                "" if paper is None else f"{paper:.2f}",
-            ]
+    settings = UNLIKE_A_RUN | dict(changes or {})
+    return [
+        Part(
+            name=_short_name(place),
+            rows={row: recipe("infograph", place, **(settings | ROWS[row])) for row in rows},
+            base=BASE,
+            seeds=seeds,
+            published={"paper": PAPER.get(_short_name(place), {})},
         )
-    return table(rows)
+        for place in data
+    ]
 
 
 def _short_name(place: str) -> str:

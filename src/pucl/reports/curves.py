@@ -1,6 +1,5 @@
 """Pictures of a comparison: how the trainings went, and what they came to."""
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from pucl.experiments.compare import BASE
 from pucl.experiments.config import NOT_TRAINED
 from pucl.experiments.lines import PROBES, Line, probes_of
 from pucl.experiments.statistics import student_quantile
-from pucl.reports.figures import MatplotlibMissingError
-from pucl.reports.palette import GRID, INK, MUTED, colour_of
+from pucl.reports.canvas import as_png, dress, new_figure, put_head
+from pucl.reports.palette import INK, colour_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 History = Sequence[Mapping[str, Any]]
 """The metrics of one run, an epoch each."""
@@ -79,7 +77,7 @@ def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = ""
     panels = [panel for panel in PANELS if any(_points(run, panel.key) for runs in drawn.values() for run in runs)]
     rows = math.ceil(len(panels) / COLUMNS)
     height = 1.15 + 3.05 * rows
-    figure = _figure(13.5, height)
+    figure = new_figure(13.5, height)
     grid = figure.subplots(rows, COLUMNS, squeeze=False)
     figure.subplots_adjust(left=LEFT, right=RIGHT, top=1 - 1.5 / height, bottom=0.6 / height, wspace=0.42, hspace=0.62)
     last = max(line["epoch"] for runs in drawn.values() for run in runs for line in run)
@@ -90,8 +88,8 @@ def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = ""
         _draw_panel(axes, panels[number], drawn, last, across=number + COLUMNS >= len(panels))
     seeds = max(map(len, drawn.values()))
     lines = "" if seeds == 1 else f"thick lines are means over {seeds} seeds, thin ones the seeds"
-    _head(figure, (LEFT, height), "How the trainings went", subject, lines)
-    return _png(figure)
+    put_head(figure, (LEFT, height), "How the trainings went", subject, lines)
+    return as_png(figure)
 
 
 CLASSIFIERS = 2  # That are drawn: the main one, and the next.
@@ -115,7 +113,7 @@ def draw_accuracies(lines: Sequence[Line], *, subject: str = "") -> bytes:
     if not lines:
         raise ValueError("accuracies are drawn of a comparison: expected one row or more, got none")
     height = 1.75 + 0.42 * len(lines)
-    figure = _figure(11.5, height)
+    figure = new_figure(11.5, height)
     probes = probes_of(lines)[:CLASSIFIERS]
     panels = figure.subplots(1, len(probes), sharey=True, squeeze=False)[0]
     left = 0.015 + 0.0085 * max(len(line.name) for line in lines)
@@ -130,8 +128,8 @@ def draw_accuracies(lines: Sequence[Line], *, subject: str = "") -> bytes:
         label.set_color(colour_of(line.correction))
     seeds = max(line.count for line in lines)
     dots = "one seed" if seeds == 1 else "large dots are means with their 95 % intervals, small ones are seeds"
-    _head(figure, (left, height), "Accuracy on frozen features", subject, dots)
-    return _png(figure)
+    put_head(figure, (left, height), "Accuracy on frozen features", subject, dots)
+    return as_png(figure)
 
 
 def _draw_panel(axes: "Axes", panel: Panel, drawn: Mapping[str, Sequence[History]], last: int, *, across: bool) -> None:
@@ -169,7 +167,7 @@ def _draw_panel(axes: "Axes", panel: Panel, drawn: Mapping[str, Sequence[History
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     _name_ends(axes, ends)
-    _dress(axes, panel.title, panel.meaning)
+    dress(axes, panel.title, panel.meaning)
     if across:
         axes.set_xlabel("epoch", fontsize=10.5, color=INK)
 
@@ -224,7 +222,7 @@ def _draw_dots(axes: "Axes", title: str, rows: Sequence[tuple[str, Sequence[floa
         axes.plot([mean], [number], "o", color=colour, markersize=7.5)
         axes.text(1.035, number, text, transform=axes.get_yaxis_transform(), fontsize=10, color=colour, va="center")
     axes.set_xlim(low, high)
-    _dress(axes, title, "")
+    dress(axes, title, "")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0, pad=9)
     axes.spines["left"].set_visible(False)
@@ -263,45 +261,3 @@ def _mean(curves: Sequence[dict[int, float]]) -> dict[int, float]:
     """The mean over seeds at each epoch, of those that have it."""
     epochs = sorted({epoch for points in curves for epoch in points})
     return {epoch: float(np.mean([points[epoch] for points in curves if epoch in points])) for epoch in epochs}
-
-
-def _figure(width: float, height: float) -> "Figure":
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MatplotlibMissingError from error
-    figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _head(figure: "Figure", place: tuple[float, float], title: str, *more: str) -> None:
-    """A title, and below it what else there is to say, at this left edge of a figure of this height in inches."""
-    left, height = place
-    figure.text(left, 1 - 0.42 / height, title, fontsize=17, color=INK, weight="bold")
-    figure.text(left, 1 - 0.72 / height, "; ".join(filter(None, more)), fontsize=11, color=MUTED)
-
-
-def _dress(axes: "Axes", title: str, meaning: str) -> None:
-    """Title, what it tells, and no more ink than that."""
-    for text, above, size, colour in ((title, 21 if meaning else 8, 12.5, INK), (meaning, 7, 10, MUTED)):
-        axes.annotate(
-            text,
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(0, above),
-            textcoords="offset points",
-            fontsize=size,
-            color=colour,
-        )
-    axes.tick_params(labelsize=10, colors=INK)
-    axes.grid(color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _png(figure: "Figure") -> bytes:
-    image = io.BytesIO()
-    figure.savefig(image, format="png")
-    return image.getvalue()

@@ -1,0 +1,106 @@
+"""Estimate from finished runs how many positives hide among their unlabelled samples: tau', and alpha and c with it.
+
+Takes training samples, sees them as the training did, compares each with each, and estimates from the cosines alone
+
+  bbe      best bin estimation: the largest weight of known positives (two views of one image) that the unlabelled
+           pairs have room for; not for graphs, which have no views
+  mixture  the weight of the upper of two Gaussians fitted to the unlabelled pairs
+
+beside tau' that the run used and, where there are labels, the truth: the share of pairs that are of one class. Labels
+are used for nothing else. alpha and c follow by counting: known positives are M+ of the M+ + N samples that an anchor
+meets in a step.
+"""
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import pucl
+from pucl.experiments.similarities import Similarities, measure_similarities
+from pucl.files import write_json
+from pucl.priors import APART
+from pucl.texts import table
+
+ANCHORS = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl prior``."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
+    parser.add_argument(
+        "--anchors",
+        type=int,
+        default=ANCHORS,
+        metavar="N",
+        help="how many samples are compared with each other (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of samples and views (default: 0)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the estimates to this file as well")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure each run, print the table, and say what to make of it."""
+    if arguments.json is not None and not arguments.json.parent.is_dir():
+        raise ValueError(f"--json is a file to write: expected one in a folder that is there, got {arguments.json}")
+    found = [
+        measure_similarities(place, root=arguments.root, anchors=arguments.anchors, seed=arguments.seed)
+        for place in arguments.runs
+    ]
+    print(as_text(found, parameters=True))
+    print(f"\n{advice(found)}")
+    if arguments.json is not None:
+        about = {
+            "command": arguments.command_line,
+            "pucl": pucl.__version__,
+            "torch": str(torch.__version__),
+            "seed": arguments.seed,
+        }
+        write_json(arguments.json, about | {"runs": [each.as_json() for each in found]})
+        print(f"\nwritten: {arguments.json}")
+    return 0
+
+
+def as_text(found: Sequence[Similarities], *, parameters: bool = False) -> str:
+    """The table for a terminal.
+
+    Args:
+        found: What was measured, a run each.
+        parameters: Whether alpha and c that follow from the estimates are shown too.
+    """
+    header = ["run", "tau' used", "bbe", "mixture", "truth"]
+    if parameters:
+        header += ["M+", "N", "alpha, c by bbe", "alpha, c by mixture"]
+    rows = [header]
+    for each in found:
+        low = None if each.best_bin is None else each.best_bin.tau_plus
+        high = each.mixture.tau_plus
+        doubt = "" if each.mixture.separation >= APART else " ?"
+        cells = [str(each.run), _number(each.tau_plus), _number(low), _number(high) + doubt, _number(each.truth)]
+        if parameters:
+            cells += [str(each.positives_met), str(each.unlabelled_met)]
+            cells += ["" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau)) for tau in (low, high)]
+        rows.append(cells)
+    return table(rows)
+
+
+def advice(found: Sequence[Similarities]) -> str:
+    """What to make of the estimates."""
+    words = (
+        "bbe is the safe value, mostly the lower one: with it a correction takes off no more than is there; near 1 it "
+        "says only that the encoder cannot tell known positives from the rest. mixture is the semantic one, meant for "
+        "pairs of one class, but any second hump or tail of the cosines is taken for them: hold it against the truth."
+    )
+    if any(each.mixture.separation < APART for each in found):
+        words += (
+            f" With a question mark its two Gaussians are less than {APART:g} deviations apart, and it is little but a "
+            f"guess."
+        )
+    return textwrap.fill(words, 112)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

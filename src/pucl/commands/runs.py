@@ -1,0 +1,75 @@
+"""List the runs in a directory and below it.
+
+  pucl runs                                  all runs in ./runs
+  pucl runs DIR --where correction=pucl --where seed=0 --state finished
+
+A run is finished (it has a result), begun (a checkpoint or metrics), waiting (a configuration and nothing more) or
+damaged (it cannot be read, and is left alone). --where takes any field of the configuration or setting of the
+correction.
+"""
+
+import argparse
+from pathlib import Path
+
+from pucl.experiments.catalogue import STATES, Entry, find_runs
+from pucl.experiments.config import choose
+from pucl.files import write_json
+from pucl.progress import duration
+from pucl.texts import table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl runs``."""
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="where to look (default: runs)"
+    )
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="FIELD=VALUE", help="only these; may be repeated"
+    )
+    parser.add_argument("--state", metavar="NAME", help=f"only {', '.join(STATES)}")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all that is known of them to this file as well"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, filter, print."""
+    wanted = dict(_pair(text) for text in arguments.where)
+    if arguments.state is not None:
+        choose("state of a run", arguments.state, STATES)
+    found = list(find_runs(arguments.directory))
+    chosen = [each for each in found if each.matches(wanted) and arguments.state in (None, each.state)]
+    if not chosen:
+        print(f"no such run in {arguments.directory}, of {len(found)} that are there")
+    else:
+        print(table([HEADER, *(_cells(each, arguments.directory) for each in chosen)]))
+        print(f"\n{len(chosen)} of {len(found)} runs in {arguments.directory}")
+    for each in chosen:
+        if each.problem:
+            print(f"{each.path}: {each.problem}")
+    if arguments.json is not None:
+        write_json(arguments.json, {"runs": [each.as_json() for each in chosen]})
+        print(f"written: {arguments.json}")
+    return 0
+
+
+HEADER = ["run", "state", "framework", "data", "correction", "settings", "seed", "accuracy", "training"]
+
+
+def _cells(entry: Entry, top: Path) -> list[str]:
+    place = str(entry.path.relative_to(top)) if entry.path != top else "."
+    config = entry.config
+    if config is None:
+        return [place, entry.state, *[""] * (len(HEADER) - 2)]
+    settings = ", ".join(f"{name} {value:g}" for name, value in config.settings.items())
+    accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {entry.accuracy[1]:.2%}"
+    seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
+    about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]
+    return [place, entry.state, *about, accuracy, seconds]
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--where says what a field must be: expected FIELD=VALUE, such as seed=0, got {text!r}")
+    return name.strip().replace("-", "_"), value.strip()

@@ -1,0 +1,166 @@
+"""Tables of several parts: the same rows on several data sets, beside numbers that others published."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pucl.experiments.compare import check_labels, check_some_finished, grid_of, lines_of, origin
+from pucl.experiments.config import RunConfig
+from pucl.experiments.display import Display
+from pucl.experiments.grid import Means, run_grid
+from pucl.experiments.lines import SHORT, Line, difference_text, probes_of
+from pucl.experiments.run import SILENT
+from pucl.files import write_json, write_whole
+from pucl.texts import table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One part of a table: several methods on one set of data.
+
+    Args:
+        name: What it is called, in the table and as a directory.
+        rows: Configurations by the name of their row; their seeds are replaced.
+        base: The row that all are compared with.
+        seeds: How many, from 0.
+        published: By column, such as ``"paper"``: accuracies in percent by row.
+        note: What a reader should know, such as other data that stand in for those which are not there.
+    """
+
+    name: str
+    rows: Mapping[str, RunConfig]
+    base: str
+    seeds: int
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What each method came to in each part.
+
+    Args:
+        parts: What was run.
+        lines: By the name of the part, its rows.
+        seconds: Of all processors together, for all runs.
+    """
+
+    parts: tuple[Part, ...]
+    lines: dict[str, tuple[Line, ...]]
+    seconds: float
+
+    @property
+    def failed(self) -> list[str]:
+        """What went wrong."""
+        return [words for lines in self.lines.values() for line in lines for words in line.failed]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same in types that JSON knows."""
+        return {
+            "processor_seconds": self.seconds,
+            "data": {
+                part.name: {
+                    "config": next(iter(part.rows.values())).as_json(),
+                    "base": part.base,
+                    "note": part.note,
+                    "lines": [
+                        line.as_json() | {column: numbers.get(line.name) for column, numbers in part.published.items()}
+                        for line in self.lines[part.name]
+                    ],
+                    "runs": {
+                        row: [str(Path(part.name) / row / f"seed-{seed}") for seed in range(part.seeds)]
+                        for row in part.rows
+                    },
+                }
+                for part in self.parts
+            },
+        }
+
+
+def make_table(
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    means: Means | None = None,
+    display: Display = SILENT,
+    command: str = "",
+) -> Table:
+    """Run a table, or what is left of it.
+
+    Args:
+        parts: What to run, in this order.
+        out: Where the runs are kept: ``PART/ROW/seed-N``; the table beside them.
+        means: With what the runs are made.
+        display: Shows how it goes.
+        command: What was asked for, for the record.
+    """
+    means = means or Means()
+    if not parts or len({part.name for part in parts}) < len(parts):
+        names = ", ".join(part.name for part in parts) or "none"
+        raise ValueError(f"a table has parts, such as data sets: expected at least one, each once, got {names}")
+    for part in parts:  # Now, and not after hours of the others.
+        configs = list(part.rows.values())
+        check_labels(configs[0], [config.correction for config in configs], means.root)
+    jobs = [job for part in parts for job in grid_of(part.rows, part.seeds, part.name)]
+    done = run_grid(jobs, out, means, display)
+    check_some_finished(done)
+    by_part = {part.name: [each for each in done if Path(each.job.place).parts[0] == part.name] for part in parts}
+    made = Table(
+        parts=tuple(parts),
+        lines={part.name: tuple(lines_of(part.rows, by_part[part.name], part.base)) for part in parts},
+        seconds=sum(each.result.get("processor_seconds", 0.0) for each in done if each.result is not None),
+    )
+    write_json(out / "table.json", origin(command) | made.as_json())
+    write_whole(out / "table.csv", as_csv(made).encode())
+    return made
+
+
+def as_text(made: Table) -> str:
+    """The table for a terminal, one part after the other."""
+    return "\n\n".join(
+        "\n".join([part.name + (f" ({part.note})" if part.note else ""), _part(part, made.lines[part.name])])
+        for part in made.parts
+    )
+
+
+def as_csv(made: Table) -> str:
+    """The table for a spreadsheet: a line for each part, row and classifier."""
+    columns = list(dict.fromkeys(column for part in made.parts for column in part.published))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = ["data", "row", "tau_plus", "classifier", "accuracy", "sd", "seeds", "difference", "low", "high"]
+    writer.writerow([*head, *columns])
+    for part in made.parts:
+        for line in made.lines[part.name]:
+            for number, (probe, spread) in enumerate(line.scores.items()):
+                difference = line.differences.get(probe)
+                interval = [difference.mean, difference.low, difference.high] if difference else ["", "", ""]
+                # What others published is by the main classifier.
+                others = [part.published.get(column, {}).get(line.name) if not number else None for column in columns]
+                numbers = [spread.mean, spread.deviation, spread.count, *interval, *others]
+                writer.writerow([part.name, line.name, line.tau_plus, probe, *numbers])
+    return text.getvalue()
+
+
+def _part(part: Part, lines: Sequence[Line]) -> str:
+    probes = probes_of(lines)
+    header = ["row", "tau'", *(f"{SHORT[probe]}, %" for probe in probes), "n"]
+    rows = [[*header, f"to {part.base} (95 % interval)", "floored", *part.published]]
+    for line in lines:
+        spreads = [line.scores.get(probe) for probe in probes]
+        published = [numbers.get(line.name) for numbers in part.published.values()]
+        rows.append(
+            [
+                line.name,
+                "" if line.tau_plus is None else f"{line.tau_plus:.3f}",
+                *(f"{spread.mean:.2f} ± {spread.deviation:.2f}" if spread else "" for spread in spreads),
+                str(line.count) + (f" ({len(line.failed)} failed)" if line.failed else ""),
+                difference_text(line.differences.get(probes[0]) if probes else None),
+                "" if line.floored is None else f"{line.floored:.1%}",
+                *("" if number is None else f"{number:.2f}" for number in published),
+            ]
+        )
+    return table(rows)

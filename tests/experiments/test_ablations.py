@@ -1,0 +1,77 @@
+"""The paper's ablations: their rows, their pictures, and the axis on which the grid is one curve."""
+
+from pathlib import Path
+
+import pytest
+
+from pucl.cli import main
+from pucl.corrections import PUCL
+from pucl.experiments.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
+from pucl.experiments.lines import make_line
+from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
+
+
+def test_alpha_and_c() -> None:
+    part = part_of_ablation("alpha-c", budget="small")
+    found = cells(part.rows, "alpha-c")
+    assert sorted(found.values()) == sorted((alpha, c) for alpha in ALPHAS for c in FREQUENCIES)
+    assert part.rows.keys() - found.keys() == {"untrained", "plain"}
+    assert part.base in part.rows
+    assert len({config.batch_size for config in part.rows.values()}) == 1
+
+
+def test_unlabelled() -> None:
+    part = part_of_ablation("unlabelled", budget="small")
+    found = cells(part.rows, "unlabelled")
+    assert {count for count, _ in found.values()} == set(UNLABELLED)
+    assert {alpha for _, alpha in found.values()} == {0.0, *ALPHAS}
+    assert {config.batch_size for config in part.rows.values()} == {32, 64, 128, 256}
+    assert part.base in part.rows
+
+
+def test_bundled_data_stand_in(tmp_path: Path) -> None:
+    part = part_of_ablation("alpha-c", budget="quick", root=tmp_path)
+    assert part.name == "simclr-digits"
+    assert "in place of cifar10" in part.note
+
+
+@pytest.mark.parametrize("subject", ["alpha-c", "unlabelled"])
+def test_pictures(subject: str) -> None:
+    """Of made-up accuracies that depend on tau' alone."""
+    part = part_of_ablation(subject, budget="small")
+    lines = []
+    for name, config in part.rows.items():
+        tau = PUCL(**config.settings).tau_plus if config.settings else 0.0
+        results = {
+            seed: {"linear": 0.5 + tau - 3 * tau**2 + 0.01 * seed, "seconds": 1.0, "tau_plus": tau} for seed in range(3)
+        }
+        lines.append(make_line(name, config.correction, results))
+    draw = draw_alpha_c if subject == "alpha-c" else draw_unlabelled
+    picture = draw(lines, cells(part.rows, subject), subject="simclr on made-up data")
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("pucl.experiments.ablations.ALPHAS", (0.1,))
+    monkeypatch.setattr("pucl.experiments.ablations.FREQUENCIES", (0.02,))
+    command = ["ablate", "alpha-c", "--budget=quick", "--seeds=1", "--epochs=1", "--workers=1"]
+    assert main([*command, "--root", str(tmp_path / "root"), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "alpha 0.1, c 0.02" in printed
+    assert "in place of cifar10" in printed
+    assert (tmp_path / "out" / "alpha-c.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["alpha-c", "--variants=reference"], "--variants is for graphs, not for alpha-c"),
+        (["graphs", "--budget=quick"], "--budget is for images, not for graphs"),
+        (["graphs", "--variants=referense"], "Did you mean 'reference'?"),
+        (["alpha-c", "--budget=quik"], "Did you mean 'quick'?"),
+    ],
+)
+def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main(["ablate", *arguments]) == 2
+    assert message in capsys.readouterr().err

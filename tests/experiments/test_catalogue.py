@@ -1,0 +1,71 @@
+"""Which runs there are: found, filtered, and never touched."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pucl.cli import main
+from pucl.experiments.catalogue import find_runs
+from pucl.experiments.recipes import recipe
+from pucl.files import write_json
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A finished run, one that was begun, one that waits, and two that cannot be read."""
+    for seed, (name, correction) in enumerate((("a", "plain"), ("b", "pucl"), ("c", "pucl"))):
+        config = recipe("simclr", "digits", correction=correction, seed=seed)
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "config.json", config.as_json())
+    write_json(tmp_path / "a" / "result.json", {"linear": 0.875, "knn": 0.5, "seconds": 75.0})
+    (tmp_path / "b" / "metrics.jsonl").write_text("{}\n")
+    (tmp_path / "deep" / "d").mkdir(parents=True)
+    (tmp_path / "deep" / "d" / "config.json").write_text("not json")
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "config.json").write_text('{"framework": "simclr", "data": "digits", "hue": 3}')
+    return tmp_path
+
+
+def test_states(top: Path) -> None:
+    found = {str(each.path.relative_to(top)): each for each in find_runs(top)}
+    states = {name: each.state for name, each in found.items()}
+    assert states == {"a": "finished", "b": "begun", "c": "waiting", "deep/d": "damaged", "e": "damaged"}
+    assert found["a"].accuracy == ("linear", 0.875)
+    assert "hue" in found["e"].problem
+
+
+def test_the_command(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(top)]) == 0
+    printed = capsys.readouterr().out
+    assert "linear 87.50%" in printed
+    assert "1 min 15 s" in printed
+    assert "5 of 5 runs" in printed
+    assert main(["runs", str(top), "--where", "correction=pucl", "--where", "seed=1"]) == 0
+    assert "1 of 5 runs" in capsys.readouterr().out
+    assert main(["runs", str(top), "--where", "learning-rate=1e-3", "--json", str(top / "list.json")]) == 0
+    assert "3 of 5 runs" in capsys.readouterr().out
+    assert [each["state"] for each in json.loads((top / "list.json").read_text())["runs"]] == [
+        "finished",
+        "begun",
+        "waiting",
+    ]
+    assert main(["runs", str(top), "--where", "image_size=16", "--state=finished"]) == 0
+    assert "1 of 5 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--where", "seed"], "expected FIELD=VALUE"),
+        (["--state", "finish"], "Did you mean 'finished'?"),
+        (["missing"], "expected a directory, got nothing of that name"),
+    ],
+)
+def test_wrong_arguments(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(top)
+    (top / "runs").mkdir()
+    assert main(["runs", *arguments]) == 2
+    assert message in capsys.readouterr().err

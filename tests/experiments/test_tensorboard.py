@@ -1,0 +1,37 @@
+"""TensorBoard's events: the metrics of the run, once for each epoch, also after a resume."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.recipes import recipe
+from pucl.experiments.run import run
+
+pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+
+
+def test_events_are_the_metrics(few_graphs: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        EventAccumulator,
+    )
+
+    config = recipe("infograph", str(few_graphs), epochs=3, batch_size=16, probes="knn")
+    run(config, tmp_path / "with", tensorboard=True)
+    run(config, tmp_path / "without")
+    assert not (tmp_path / "without" / "tensorboard").exists()
+    events = EventAccumulator(str(tmp_path / "with" / "tensorboard")).Reload()
+    history = RunDirectory(tmp_path / "with").history()
+    losses = events.Scalars("loss")
+    assert [event.step for event in losses] == [line["step"] for line in history]
+    assert [event.value for event in losses] == pytest.approx([line["loss"] for line in history])
+    assert "seconds_left" not in events.Tags()["scalars"]
+
+
+def test_the_result_is_the_same(few_graphs: Path, tmp_path: Path) -> None:
+    config = recipe("infograph", str(few_graphs), epochs=2, batch_size=16, probes="knn")
+    one = run(replace(config), tmp_path / "one", tensorboard=True)
+    other = run(replace(config), tmp_path / "other")
+    assert one["knn"] == other["knn"]
+    assert one["loss"] == other["loss"]
