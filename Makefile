@@ -13,7 +13,7 @@ test: $(READY)  ## everything that must hold
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --durations=15
 
 check: $(READY)  ## the quick part of it, for every commit
 	$(BIN)/ruff format --check

@@ -8,11 +8,12 @@ import argparse
 from typing import Any
 
 from pucl.commands.bench.graph import GRAPH
+from pucl.commands.bench.grid import GRID
 from pucl.commands.bench.loss import LOSS
 from pucl.commands.bench.shared import Subject
 from pucl.commands.bench.train import TRAIN
 
-SUBJECTS: dict[str, Subject[Any, Any]] = {"loss": LOSS, "train": TRAIN, "graph": GRAPH}
+SUBJECTS: dict[str, Subject[Any, Any]] = {"loss": LOSS, "train": TRAIN, "graph": GRAPH, "grid": GRID}
 """What can be measured. A new one is a file here and a word in this line."""
 
 
