@@ -15,7 +15,7 @@ GREY = np.random.default_rng(0).integers(0, 256, (9, 28, 28), dtype=np.uint8)
 LABELS = np.arange(9, dtype=np.uint8)
 
 
-def packed(content: bytes) -> bytes:
+def zipped(content: bytes) -> bytes:
     """As gzip packs it, without the time: the names of tests are made from it."""
     return gzip.compress(content, mtime=0)
 
@@ -29,7 +29,7 @@ def write(root: Path, *, packed: bool) -> Path:
     directory.mkdir()
     for file, array in zip(FILES, (GREY[:6], LABELS[:6], GREY[6:], LABELS[6:]), strict=True):
         if packed:
-            (directory / f"{file}.gz").write_bytes(packed(idx(array)))
+            (directory / f"{file}.gz").write_bytes(zipped(idx(array)))
         else:
             (directory / file).write_bytes(idx(array))
     return directory
@@ -50,14 +50,14 @@ def test_packed_and_plain(tmp_path: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        (FILES[0], packed(idx(GREY[:6]))[:-30], "not packed with gzip, or is cut off"),
+        (FILES[0], zipped(idx(GREY[:6]))[:-30], "not packed with gzip, or is cut off"),
         (FILES[0], idx(GREY[:6]), "not packed with gzip, or is cut off"),
-        (FILES[0], packed(idx(GREY[:6])[:-1]), r"should hold 4,704 bytes of \[6, 28, 28\], and holds 4,703"),
-        (FILES[0], packed(idx(LABELS)), "no idx file of bytes with 3 axes: it begins with 00 00 08 01"),
-        (FILES[0], packed(b""), "no idx file"),
-        (FILES[0], packed(idx(GREY[:0])), "has 0 pictures"),
-        (FILES[1], packed(idx(LABELS[:5])), "has 6 pictures, and .* has 5 labels"),
-        (FILES[1], packed(idx(LABELS[:6] + 5)), "expected 0..9, got 10 for picture 5"),
+        (FILES[0], zipped(idx(GREY[:6])[:-1]), r"should hold 4,704 bytes of \[6, 28, 28\], and holds 4,703"),
+        (FILES[0], zipped(idx(LABELS)), "no idx file of bytes with 3 axes: it begins with 00 00 08 01"),
+        (FILES[0], zipped(b""), "no idx file"),
+        (FILES[0], zipped(idx(GREY[:0])), "has 0 pictures"),
+        (FILES[1], zipped(idx(LABELS[:5])), "has 6 pictures, and .* has 5 labels"),
+        (FILES[1], zipped(idx(LABELS[:6] + 5)), "expected 0..9, got 10 for picture 5"),
     ],
 )
 def test_broken_files(tmp_path: Path, file: str, content: bytes, message: str) -> None:
