@@ -12,7 +12,7 @@ import pytest
 
 from pucl.experiments.weights import read_weights
 
-OPTIONS = ["--epochs=120", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
+OPTIONS = ["--epochs=60", "--width=8", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
 
 
 def torchrun(framework: str, pictures: Path, out: Path) -> "subprocess.Popen[str]":
