@@ -19,6 +19,7 @@ COMMANDS = {
     "umap": "draw the embeddings of runs side by side, and the similarities of their pairs",
     "prior": "estimate from a run how many of the negatives are hidden positives",
     "data": "list and get data sets",
+    "report": "make one page of runs: table, curves, map of the embeddings, and which negatives look false",
     "runs": "list the runs that there are",
     "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
     "bench": "measure time and memory, against the plain form and the peers",

@@ -55,7 +55,7 @@ def test_pictures(subject: str) -> None:
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("pucl.experiments.ablations.ALPHAS", (0.1,))
     monkeypatch.setattr("pucl.experiments.ablations.FREQUENCIES", (0.02,))
-    command = ["ablate", "alpha-c", "--budget=quick", "--seeds=1", "--epochs=1", "--workers=1"]
+    command = ["ablate", "alpha-c", "--budget=quick", "--seeds=1", "--epochs=1", "--workers=1", "--no-page"]
     assert main([*command, "--root", str(tmp_path / "root"), "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert "alpha 0.1, c 0.02" in printed

@@ -46,7 +46,15 @@ def test_the_paper_has_its_numbers_of_unlabelled_samples() -> None:
 
 def test_bundled_data_stand_in_and_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["table", "1", "--budget=quick", "--frameworks=simclr", "--rows=untrained;plain;+PUCL", "--seeds=1"]
-    command += ["--epochs=1", "--workers=1", "--root", str(tmp_path / "root"), "--out", str(tmp_path / "out")]
+    command += [
+        "--epochs=1",
+        "--workers=1",
+        "--no-page",
+        "--root",
+        str(tmp_path / "root"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("simclr-digits (bundled, in place of cifar10, cifar100, stl10, which are absent)")

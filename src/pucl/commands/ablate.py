@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pucl.commands.means import add_means, add_places, means_of
+from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
 from pucl.experiments import ablations, graph_settings
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Means
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
     add_places(parser)
     add_means(parser)
+    add_page(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/ablate-SUBJECT)")
 
 
@@ -84,6 +85,7 @@ def _run_images(arguments: argparse.Namespace, out: Path, means: Means) -> int:
         words = f"left out; {error}"
     print(f"\nall runs together took {duration(made.seconds)} of one core")
     print(f"table: {out / 'table.json'} and table.csv\nplot:  {words}\nruns:  {out}/PART/ROW/seed-N")
+    print(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from pucl import processes
-from pucl.commands.means import add_means, means_of
+from pucl.commands.means import add_means, add_page, means_of, page_of
 from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
 from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, compare_corrections
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
     add_means(parser, workers="1 for images, all cores for graphs")
+    add_page(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/FRAMEWORK-DATA)")
 
 
@@ -74,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"failed: {words}", file=sys.stderr)
     print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
     print(f"plots: {draw(comparison, base, out)}")
+    print(f"page:  {page_of(out, arguments)}")
     return 1 if any(line.failed for line in comparison.lines) else 0
 
 

@@ -1,9 +1,10 @@
-"""Options that say with what many runs are made: the same for every command that makes them."""
+"""What all commands that make many runs have in common: with what they are run, and the page at their end."""
 
 import argparse
 from pathlib import Path
 
 from pucl.experiments.grid import Means, cores
+from pucl.progress import Line
 
 
 def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as there are cores") -> None:
@@ -27,6 +28,31 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Declare whether a page is made in the end."""
+    parser.add_argument(
+        "--page",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="make a page of the runs in the end (default: yes)",
+    )
+
+
+def page_of(out: Path, arguments: argparse.Namespace) -> str:
+    """Make the page of what was run, where it is wanted, and say in words where it is. Numbers do not depend on it."""
+    if not arguments.page:
+        return "left out, as --no-page says"
+    from pucl.reports.page import write_report  # noqa: PLC0415 - only here.
+
+    line = Line()
+    try:
+        return str(write_report(out / "report.html", [out], root=arguments.root, say=line.show))
+    except (ValueError, OSError) as error:
+        return f"left out; {error}"
+    finally:
+        line.close()
 
 
 def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Means:

@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pucl.commands.means import add_means, add_places, means_of
+from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
 from pucl.experiments import table1, table2
 from pucl.experiments.display import Display
 from pucl.experiments.tables import Part, as_text, make_table
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
     add_places(parser)
     add_means(parser)
+    add_page(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/table-NUMBER)")
 
 
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"failed: {words}", file=sys.stderr)
     print(f"\nall runs together took {duration(made.seconds)} of one core")
     print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    print(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 
 

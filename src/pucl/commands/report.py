@@ -1,0 +1,57 @@
+"""Write one page of what runs came to, to read, to show and to look for hidden positives in.
+
+RUN is the directory of a run, of a comparison (`pucl compare`) or of a table (`pucl table`); several make one page. The
+page has the table, learning curves, a map of the embeddings, and for any sample the unlabelled ones that are nearest to
+it, with the probability that each is a hidden positive. It is a single file that needs no network.
+
+A run that is damaged or of another version is named on the page and left out; the exit code is 1 if none could be read.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pucl.files import write_whole
+from pucl.progress import Line
+from pucl.reports.page import POINTS, make_page
+from pucl.reports.page.records import gather
+
+DEFAULT_OUT = Path("report.html")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``pucl report``."""
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="directory of a run, comparison or table")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="FILE", help="where to (default: %(default)s)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument(
+        "--points", type=int, default=POINTS, metavar="N", help="samples that the maps show (default: %(default)s)"
+    )
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, draw, write, and say what was left out."""
+    out: Path = arguments.out
+    if out.is_dir() or (out.exists() and not arguments.force):
+        raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
+    for place in arguments.runs:
+        if not place.is_dir():
+            raise ValueError(f"RUN is the directory of a run, comparison or table: there is no directory {place}")
+    out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
+    gathered = gather(arguments.runs)
+    for place, why in gathered.skipped:
+        print(f"left out: {place}: {why}", file=sys.stderr)
+    line = Line()
+    page = make_page(
+        gathered,
+        out=out,
+        places=arguments.runs,
+        root=arguments.root,
+        points=arguments.points,
+        say=lambda words: line.show(f"pucl report: {words}", at_once=True),
+    )
+    line.close()
+    write_whole(out, page.encode())
+    print(f"page: {out} ({len(page.encode()) / 1e6:.1f} MB)")
+    return 0 if gathered.groups else 1

@@ -1,0 +1,315 @@
+"""What the page shows of one group of runs, as a record that its program reads."""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pucl.data import GraphSet
+from pucl.experiments.config import NOT_TRAINED, GraphConfig
+from pucl.experiments.graphs import GraphTask
+from pucl.experiments.images import ImageTask, evenly
+from pucl.experiments.lines import PROBES, SHORT, probes_of
+from pucl.experiments.statistics import student_quantile
+from pucl.experiments.task import make_task
+from pucl.reports.curves import PANELS
+from pucl.reports.page.records import UNREADABLE, Group, Run, finite
+from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions, suspicion
+from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
+
+NO_ARRAYS = (*UNREADABLE, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What reading damaged arrays can raise."""
+
+POINTS = 5000
+MOST_GRAPHS = 600  # Whose drawings are kept.
+FEWEST = 3  # Samples that make a map.
+MAPS = {
+    "images": 8,
+    "graphs": 12,
+}  # At most, of one group: each takes half a minute at most, and its share of the file.
+SEEDS_OF_ONE_ROW = 3
+SHEET_SHARE = 0.46  # Of a group's bytes, for its pictures.
+
+
+class OtherSamplesError(ValueError):
+    """The data that were found are not those of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """The samples that embeddings were made of, as far as they could be found.
+
+    Args:
+        unit: ``"images"`` or ``"graphs"``.
+        count: How many there are in all.
+        places: Which of them are on the map.
+        labels: Their classes; None where they are not known.
+        classes: Names of the classes.
+        thumbnails: See `sheet` and `drawings`; None where the data are not there.
+        note: Why there is no thumbnail, or that only parts of graphs are drawn.
+    """
+
+    unit: str
+    count: int
+    places: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    thumbnails: dict[str, Any] | None
+    note: str = ""
+
+
+def rows_of(group: Group) -> list[dict[str, Any]]:
+    """The numbers of each row, with the interval of its mean."""
+    return [
+        {
+            "name": row.line.name,
+            "kind": row.line.correction,
+            "trained": row.line.correction not in NOT_TRAINED,
+            "scores": {probe: _score(values) for probe, values in row.line.by_seed.items() if values},
+            "differences": {
+                probe: [finite(each.mean), finite(each.low), finite(each.high)]
+                for probe, each in row.line.differences.items()
+            },
+        }
+        for row in group.rows
+    ]
+
+
+def _score(values: Sequence[float]) -> dict[str, Any]:
+    seeds = [value for value in values if math.isfinite(value)]
+    if not seeds:
+        return {"mean": None, "margin": None, "seeds": []}
+    margin = None
+    if len(seeds) > 1:
+        margin = student_quantile(len(seeds) - 1) * float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
+    return {"mean": float(np.mean(seeds)), "margin": margin, "seeds": seeds}
+
+
+def probes_in(group: Group) -> list[dict[str, str]]:
+    """The classifiers that the rows were measured with, the main one first."""
+    probes = probes_of([row.line for row in group.rows])
+    return [{"key": probe, "name": PROBES[probe], "short": SHORT[probe]} for probe in probes]
+
+
+def curves_of(group: Group) -> list[dict[str, Any]]:
+    """By quantity, the lines of every row: one for each seed, as [epoch, value]."""
+    made = []
+    for panel in PANELS:
+        rows = []
+        for number, row in enumerate(group.rows):
+            seeds = [{"seed": run.config.seed, "points": _points(run, panel.key)} for run in row.runs]
+            if seeds := [seed for seed in seeds if seed["points"]]:
+                rows.append({"row": number, "seeds": seeds})
+        if rows:
+            about = {"key": panel.key, "title": panel.title, "meaning": panel.meaning}
+            made.append(about | {"percent": panel.percent, "zero": panel.from_zero, "rows": rows})
+    return made
+
+
+def _points(run: Run, key: str) -> list[list[float]]:
+    return [
+        [line["epoch"], float(f"{value:.6g}")] for line in run.history if (value := finite(line.get(key))) is not None
+    ]
+
+
+def space_of(
+    group: Group,
+    *,
+    root: Path | None,
+    points: int,
+    budget: int,
+    skip: Callable[[Path, str], None],
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any] | str:
+    """Map and neighbours of the embeddings of some runs; a sentence where there is nothing to show.
+
+    Args:
+        group: The runs.
+        root: Where data are.
+        points: How many samples at most.
+        budget: Bytes that the record may take.
+        skip: Is told of embeddings that cannot be read, and why.
+        say: Is told what is being done.
+    """
+    wanted = _mapped(group)
+    found: list[tuple[int, Run, NDArray[Any]]] = []
+    samples: Samples | None = None
+    labels: NDArray[np.int64] | None = None
+    for number, run in wanted:
+        try:
+            features, its_labels = _embeddings(run)
+            if samples is None:
+                labels = its_labels
+                say(f"samples of {group.name}")
+                samples = samples_of(
+                    run, len(features), labels, root=root, points=points, budget=int(SHEET_SHARE * budget)
+                )
+            elif len(features) != samples.count or not _equal(labels, its_labels):
+                raise ValueError("the embeddings are of other samples than those of the first run: no map of it")
+        except NO_ARRAYS as error:
+            skip(run.path, f"embeddings.npz: {error}")
+            continue
+        found.append((number, run, features[samples.places]))
+    if samples is None:
+        return "There is no map: none of the runs has embeddings here (a copy of a record may come without them)."
+    used = len(str(samples.thumbnails)) if samples.thumbnails else 0
+    each = (budget - used) * 3 // 4 // len(found) // len(samples.places) - 4  # Two places take four bytes.
+    maps = []
+    for number, run, features in found:
+        say(f"map of {group.rows[number].line.name}, seed {run.config.seed}")
+        maps.append(_map(number, run, features, samples, max(8, min(each, MOST_NUMBERS))))
+    return {
+        "unit": samples.unit,
+        "count": samples.count,
+        "places": as_text(samples.places.astype(np.uint32)),
+        "labels": None if samples.labels is None else as_text(samples.labels.astype(np.uint16)),
+        "classes": list(samples.classes),
+        "thumbnails": samples.thumbnails,
+        "note": samples.note,
+        "maps": maps,
+        "left": max(
+            0, sum(1 for row in group.rows if any(map(_has_embeddings, row.runs))) - len({m["row"] for m in maps})
+        ),
+    }
+
+
+def _mapped(group: Group) -> list[tuple[int, Run]]:
+    """Of which runs there is a map: the first seed of each row, or a few seeds of the only one."""
+    rows = [(number, [run for run in row.runs if _has_embeddings(run)]) for number, row in enumerate(group.rows)]
+    rows = [(number, runs) for number, runs in rows if runs]
+    if len(rows) == 1:
+        number, runs = rows[0]
+        return [(number, run) for run in runs[:SEEDS_OF_ONE_ROW]]
+    graphs = isinstance(group.config, GraphConfig)
+    return [(number, runs[0]) for number, runs in rows[: MAPS["graphs" if graphs else "images"]]]
+
+
+def _has_embeddings(run: Run) -> bool:
+    return (run.path / "embeddings.npz").is_file()
+
+
+def _embeddings(run: Run) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    # numpy would leave open what it cannot read.
+    with (run.path / "embeddings.npz").open("rb") as content, np.load(content, allow_pickle=False) as file:
+        features = file["train"]
+        labels = file["train_labels"] if "train_labels" in file.files else None
+    if features.ndim != 2 or len(features) < FEWEST:
+        raise ValueError(f"a map is made of {FEWEST} samples at least, got {list(features.shape)}")
+    if not np.isfinite(features).all():
+        raise ValueError("the features are not all finite numbers: the training went astray")
+    if labels is not None and (labels.shape != features.shape[:1] or labels.min() < 0 or labels.max() >= 2**16):
+        raise ValueError("labels are one class for each sample, as a number")
+    return features, labels
+
+
+def _equal(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bool:
+    return one is None if other is None else one is not None and np.array_equal(one, other)
+
+
+def samples_of(
+    run: Run, count: int, labels: NDArray[np.int64] | None, *, root: Path | None, points: int, budget: int
+) -> Samples:
+    """Choose samples evenly over the classes, and draw each small.
+
+    Args:
+        run: Whose samples they are.
+        count: How many embeddings there are.
+        labels: Their classes, as the run kept them.
+        root: Where data are.
+        points: How many at most.
+        budget: Bytes that the thumbnails may take.
+    """
+    of_graphs = isinstance(run.config, GraphConfig)
+    unit = "graphs" if of_graphs else "images"
+    points = min(points, MOST_GRAPHS) if of_graphs else points
+    classes: tuple[str, ...] = ()
+    thumbnails: dict[str, Any] | None = None
+    try:
+        task = make_task(run.config, root)
+        if isinstance(task, ImageTask):
+            own, size, classes = task.data.train.labels, len(task.data.train), task.data.train.classes
+        elif isinstance(task, GraphTask):
+            own, size, classes = task.labels, len(task.samples), task.samples.classes
+        else:
+            raise OtherSamplesError("samples of this kind cannot be drawn")
+        if size != count or not (labels is None or _equal(labels, own)):
+            raise OtherSamplesError("the data that are there now are not those that the run embedded")
+        labels = own
+        places = _chosen(labels, count, points)
+        if isinstance(task, ImageTask):
+            thumbnails = {"kind": "sheet"} | sheet(np.asarray(task.data.train.pixels[places]), budget)
+            note = ""
+        else:
+            some = task.samples.subset(places)
+            thumbnails = {"kind": "drawings"} | drawings(some)
+            note = _about_parts(some)
+    except UNREADABLE as error:
+        places = _chosen(labels, count, points)
+        # Messages of missing data name places of the machine, which are no business of a reader of the page.
+        why = str(error) if isinstance(error, OtherSamplesError) else "they could not be read when the page was made"
+        note = f"The {unit} themselves are not shown: {why}."
+        if not classes and labels is not None:
+            classes = tuple(f"class {number}" for number in range(int(labels.max()) + 1))
+    chosen = None if labels is None else labels[places]
+    return Samples(
+        unit=unit, count=count, places=places, labels=chosen, classes=classes, thumbnails=thumbnails, note=note
+    )
+
+
+def _about_parts(graphs: GraphSet) -> str:
+    large = int((np.diff(graphs.node_start) > MOST_NODES).sum())
+    if not large:
+        return ""
+    return (
+        f"Of {large:,} graphs with more than {MOST_NODES} nodes a part is drawn: the best connected node and those "
+        "nearest to it."
+    )
+
+
+def _chosen(labels: NDArray[np.int64] | None, count: int, points: int) -> NDArray[np.int64]:
+    return np.arange(count) if count <= points else evenly(labels, count, points)
+
+
+def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: int) -> dict[str, Any]:
+    """One run: where its samples lie, and from what the page computes who is near to whom."""
+    plane, method = layout(features)
+    code = encode(features, numbers)
+    chance = suspicion(code.values)
+    result = run.result or {}
+    return {
+        "row": row,
+        "seed": run.config.seed,
+        "method": method,
+        "plane": as_text(_in_a_square(plane)),
+        "low": [float(f"{value:.6g}") for value in code.low],
+        "step": [float(f"{value:.6g}") for value in code.step],
+        "codes": as_text(code.codes),
+        "error": round(code.error, 4),
+        "kept": round(code.kept, 3),
+        "tau": finite(result.get("tau_plus")) if run.config.correction not in NOT_TRAINED else None,
+        "chance": None
+        if chance is None
+        else {
+            "low": round(chance.low, 5),
+            "high": round(chance.high, 5),
+            "table": [round(float(value), 4) for value in chance.table],
+            "share": round(chance.share, 4),
+        },
+        "average": average(code.values, chance, samples.labels),
+        "suggested": suggestions(code.values, chance, samples.labels),
+    }
+
+
+def _in_a_square(plane: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Places as numbers of two bytes, both axes on one scale."""
+    extent = max(float(np.ptp(plane, axis=0).max()), 1e-12)
+    middle = (plane.max(axis=0) + plane.min(axis=0)) / 2
+    scaled = 32767.5 + 65535 * (plane - middle) / extent
+    made: NDArray[np.uint16] = np.clip(np.round(scaled), 0, 65535).astype(np.uint16)
+    return made

@@ -1,0 +1,259 @@
+"""What run directories hold, put together to what a page is about. What cannot be read is named, and left out."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pucl.experiments.compare import BASE
+from pucl.experiments.config import RunConfig
+from pucl.experiments.directory import RunDirectory
+from pucl.experiments.lines import PROBES, Line, make_line
+
+UNREADABLE = (ValueError, OSError, TypeError, KeyError, AttributeError)
+"""What reading a file that is damaged, or of another version, can raise."""
+
+LINE_FIELDS = {each.name for each in dataclasses.fields(Line)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What the directory of one run says.
+
+    Args:
+        path: The directory.
+        config: What was run.
+        result: What it came to; None while it is not finished.
+        history: The metrics of each epoch.
+        environment: With what it was made.
+    """
+
+    path: Path
+    config: RunConfig
+    result: dict[str, Any] | None
+    history: list[dict[str, Any]]
+    environment: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a table with the runs that it was made of.
+
+    Args:
+        line: Its numbers.
+        runs: One for each seed that could be read.
+        published: By column, such as ``"paper"``, what others have in its place.
+    """
+
+    line: Line
+    runs: tuple[Run, ...]
+    published: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows that are compared with each other: one framework on one set of data.
+
+    Args:
+        name: Of the data.
+        place: The directory that the runs are in; None where they were given one by one.
+        rows: What is compared.
+        base: The row that differences are taken to.
+        command: What made the runs; empty where it is not known.
+        note: What a reader should know.
+    """
+
+    name: str
+    place: Path | None
+    rows: tuple[Row, ...]
+    base: str = BASE
+    command: str = ""
+    note: str = ""
+
+    @property
+    def config(self) -> RunConfig | None:
+        """Of the first run that could be read."""
+        return next((run.config for row in self.rows for run in row.runs), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """Everything that was asked for.
+
+    Args:
+        groups: What could be read.
+        skipped: What could not, or not as a whole: where it is, and why.
+    """
+
+    groups: tuple[Group, ...]
+    skipped: tuple[tuple[Path, str], ...]
+
+
+def gather(places: Sequence[Path]) -> Gathered:
+    """Read runs, comparisons and tables.
+
+    Args:
+        places: Directories. Runs that are given one by one and agree in framework and data become one group.
+    """
+    groups: list[Group] = []
+    loose: list[Run] = []
+    skipped: list[tuple[Path, str]] = []
+
+    def skip(path: Path, error: object) -> None:
+        skipped.append((path, str(error) or type(error).__name__))
+
+    for place in places:
+        try:
+            if (place / "comparison.json").is_file():
+                groups.append(_comparison(place, _record(place / "comparison.json"), skip))
+            elif (place / "table.json").is_file():
+                record = _record(place / "table.json")
+                for name, part in record["data"].items():
+                    kept = {"command": record.get("command", ""), **part}
+                    groups.append(_comparison(place, kept, skip, name))
+            elif (place / "config.json").is_file():
+                loose.append(read_run(place))
+            else:
+                skip(place, "is neither a run nor a comparison or table: it has none of their files")
+        except UNREADABLE as error:
+            skip(place, _words(error))
+    groups += _grouped(loose)
+    for group in groups:
+        for run in (run for row in group.rows for run in row.runs):
+            if run.result is None:
+                skip(run.path, f"is not finished: {len(run.history)} of {run.config.epochs} epochs are shown")
+    return Gathered(groups=tuple(group for group in groups if group.rows), skipped=tuple(skipped))
+
+
+def read_run(path: Path) -> Run:
+    """What the directory of a run says.
+
+    Raises:
+        ValueError: If it is damaged, or of a version that is not known here. Others of `UNREADABLE` can come too.
+    """
+    directory = RunDirectory(path)
+    if not path.is_dir():
+        raise ValueError("there is no such directory")
+    config = directory.config()
+    result: Any = directory.result()
+    if result is not None and not _is_result(result):
+        raise ValueError("result.json should hold accuracies and the time as numbers")
+    history: list[Any] = directory.history()
+    if not all(isinstance(line, dict) and _is_number(line.get("epoch")) for line in history):
+        raise ValueError("metrics.jsonl should hold the metrics of an epoch in each line")
+    file = path / "environment.json"
+    environment = _record(file) if file.is_file() else {}
+    return Run(path=path, config=config, result=result, history=history, environment=environment)
+
+
+def _comparison(
+    place: Path, record: Mapping[str, Any], skip: Callable[[Path, object], None], name: str | None = None
+) -> Group:
+    """The rows that a comparison or one part of a table lists, with their runs."""
+    runs: dict[str, tuple[Run, ...]] = {}
+    for row, places in record["runs"].items():
+        readable = []
+        for each in places:
+            try:
+                readable.append(read_run(place / each))
+            except UNREADABLE as error:
+                skip(place / each, _words(error))
+        runs[row] = tuple(readable)
+    base = record["base"] if isinstance(record.get("base"), str) else BASE
+    rows = []
+    for line in record["lines"]:
+        published = {
+            column: number
+            for column, number in line.items()
+            if column not in LINE_FIELDS and (number is None or _is_number(number))
+        }
+        known = Line.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
+        rows.append(Row(line=known, runs=runs.get(known.name, ()), published=published))
+    config = next((run.config for row in rows for run in row.runs), None)
+    return Group(
+        name=name or (Path(config.data).name if config else place.name),
+        place=place,
+        rows=tuple(rows),
+        base=base,
+        command=str(record.get("command", "")),
+        note=str(record.get("note", "")),
+    )
+
+
+def _grouped(runs: Sequence[Run]) -> list[Group]:
+    """Runs that were given one by one, as groups of rows of seeds."""
+    by_data: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        by_data.setdefault((run.config.framework, run.config.data), []).append(run)
+    groups = []
+    for (_, data), members in by_data.items():
+        rows: dict[str, list[Run]] = {}
+        for run in members:
+            rows.setdefault(_row_name(run, members), []).append(run)
+        results = {
+            name: {run.config.seed: run.result for run in of_row if run.result is not None}
+            for name, of_row in rows.items()
+        }
+        made = tuple(
+            Row(
+                line=make_line(name, of_row[0].config.correction, results[name], _base(name, results)),
+                runs=tuple(of_row),
+            )
+            for name, of_row in rows.items()
+        )
+        groups.append(Group(name=Path(data).name, place=None, rows=made))
+    return groups
+
+
+def _base(name: str, results: Mapping[str, Mapping[int, dict[str, Any]]]) -> Mapping[int, dict[str, Any]] | None:
+    return None if name == BASE else results.get(BASE)
+
+
+def _row_name(run: Run, members: Sequence[Run]) -> str:
+    """The correction, and whatever else tells this run from others with the same one, save the seed."""
+    own = _settings(run.config)
+    others = [_settings(each.config) for each in members if each.config.correction == run.config.correction]
+    keys = [key for key in own if any(key not in other or other[key] != own[key] for other in others)]
+    return ", ".join([run.config.correction, *(f"{key} {own[key]}" for key in keys)])
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    record = config.as_json()
+    kept = {name: value for name, value in record.items() if name not in ("seed", "correction", "settings")}
+    settings: dict[str, Any] = record["settings"]
+    return kept | settings
+
+
+def _record(file: Path) -> dict[str, Any]:
+    record: Any = json.loads(file.read_text())
+    if not isinstance(record, dict):
+        raise ValueError(f"{file.name} should hold a record, got a {type(record).__name__}")
+    return record
+
+
+def _is_result(record: Any) -> bool:
+    """Whether it has what a row is made of, as numbers."""
+    if not isinstance(record, dict) or not _is_number(record.get("seconds")):
+        return False
+    return all(_is_number(record[name]) for name in (*PROBES, "tau_plus", "floored") if name in record)
+
+
+def _words(error: BaseException) -> str:
+    """An error for a reader who did not write the program."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"damaged: {error}"
+    if isinstance(error, KeyError):
+        return f"damaged, or of another version: {error} is missing"
+    return str(error) or type(error).__name__
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def finite(value: object) -> float | None:
+    """A number that can be shown; None for one that is none, such as the loss of a run that went astray."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -1,0 +1,89 @@
+"""Finished runs that a page is made of, and a browser to look at it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from pucl.data.sources.shapes import make_shapes
+from pucl.experiments.compare import compare_corrections
+from pucl.experiments.recipes import recipe
+from pucl.reports.page import space
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+BROWSER, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+CLASSES = ("top</script><b>", "bottom & 'more'")
+"""Names that would break a page that does not escape them."""
+
+
+@pytest.fixture
+def plain_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Principal components instead of UMAP, which takes a quarter of a minute to compile."""
+    monkeypatch.setattr(space, "_umap", _missing)
+
+
+def _missing(_: object) -> None:
+    raise ImportError("no umap here")
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two kinds of small pictures, bright at the top or at the bottom, in a .npz file."""
+    random = np.random.default_rng(0)
+    labels = np.arange(100) % 2
+    images = random.integers(0, 120, (100, 16, 16, 3))
+    images[labels == 0, :8] += 120
+    images[labels == 1, 8:] += 120
+    path = tmp_path_factory.mktemp("data") / "pictures.npz"
+    np.savez(path, images=images.astype(np.uint8), labels=labels, classes=np.array(CLASSES))
+    return path
+
+
+@pytest.fixture(scope="session")
+def comparison(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three rows with two seeds each."""
+    out = tmp_path_factory.mktemp("runs") / "pictures"
+    base = recipe("simclr", str(pictures), epochs=3, batch_size=16, dim=8, stem="half")
+    compare_corrections(base, ["untrained", "plain", "pucl"], 2, out, command="pucl compare simclr <pictures>")
+    return out
+
+
+@pytest.fixture(scope="session")
+def graph_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rows of InfoGraph on graphs of four shapes."""
+    graphs = make_shapes(each=11)
+    assert graphs.labels is not None
+    directory = tmp_path_factory.mktemp("graphs") / "FEW"
+    directory.mkdir()
+    first = np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start))
+    for part, table in (
+        ("A", (graphs.edges + first + 1).T),
+        ("graph_indicator", np.repeat(np.arange(len(graphs.labels)), np.diff(graphs.node_start)) + 1),
+        ("graph_labels", graphs.labels),
+    ):
+        np.savetxt(directory / f"FEW_{part}.txt", table, fmt="%d", delimiter=", ")
+    out = tmp_path_factory.mktemp("runs") / "few"
+    base = recipe("infograph", str(directory), epochs=2, batch_size=16, probes="knn")
+    compare_corrections(base, ["plain", "pucl"], 1, out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Chrome"]:
+    """Chromium without a window."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    if BROWSER is None or DRIVER is None:
+        pytest.skip("Chromium and its driver are not installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
