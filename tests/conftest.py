@@ -1,4 +1,4 @@
-"""What many tests share: where the golden vectors are, and tiles small enough that there are many."""
+"""What many tests share: where the golden vectors are, tiles small enough that there are many, and a few graphs."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pucl.contrast import streaming
+from pucl.data.sources.shapes import make_shapes
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 
@@ -52,3 +53,20 @@ def without_shape_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def few_graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eleven graphs of each of four shapes, as a directory in the form of the TU collection."""
+    graphs = make_shapes(each=11)
+    assert graphs.labels is not None
+    directory = tmp_path_factory.mktemp("graphs") / "FEW"
+    directory.mkdir()
+    first = np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start))
+    for part, table in (
+        ("A", (graphs.edges + first + 1).T),
+        ("graph_indicator", np.repeat(np.arange(len(graphs.labels)), np.diff(graphs.node_start)) + 1),
+        ("graph_labels", graphs.labels),
+    ):
+        np.savetxt(directory / f"FEW_{part}.txt", table, fmt="%d", delimiter=", ")
+    return directory

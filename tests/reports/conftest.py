@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from pucl.data.sources.shapes import make_shapes
 from pucl.experiments.compare import compare_corrections
 from pucl.experiments.recipes import recipe
 from pucl.reports.page import space
@@ -54,21 +53,10 @@ def comparison(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="session")
-def graph_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def graph_comparison(few_graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two rows of InfoGraph on graphs of four shapes."""
-    graphs = make_shapes(each=11)
-    assert graphs.labels is not None
-    directory = tmp_path_factory.mktemp("graphs") / "FEW"
-    directory.mkdir()
-    first = np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start))
-    for part, table in (
-        ("A", (graphs.edges + first + 1).T),
-        ("graph_indicator", np.repeat(np.arange(len(graphs.labels)), np.diff(graphs.node_start)) + 1),
-        ("graph_labels", graphs.labels),
-    ):
-        np.savetxt(directory / f"FEW_{part}.txt", table, fmt="%d", delimiter=", ")
     out = tmp_path_factory.mktemp("runs") / "few"
-    base = recipe("infograph", str(directory), epochs=2, batch_size=16, probes="knn")
+    base = recipe("infograph", str(few_graphs), epochs=2, batch_size=16, probes="knn")
     compare_corrections(base, ["plain", "pucl"], 1, out)
     return out
 
