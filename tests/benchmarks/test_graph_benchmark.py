@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import statistics
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from numpy.typing import NDArray
 
 from pucl.benchmarks import graph
 from pucl.benchmarks import svm as svm_benchmark
-from pucl.benchmarks.graph import CORRECTION_SETTINGS, BareLoss, BareNetwork, Settings, Watched, in_epochs, make_steps
+from pucl.benchmarks.graph import CORRECTION_SETTINGS, Settings
+from pucl.benchmarks.graph_steps import BareLoss, BareNetwork, Watched, as_usual, in_epochs, make_steps
 from pucl.benchmarks.measure import FEWEST, MOST, Timings
 from pucl.cli import main
 from pucl.contrast.pairs import Pairs
@@ -30,6 +33,10 @@ from pucl.training.loop import Training
 needs_sklearn = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")
 
 CONTENDERS = {"training", "network", "gin", "batch", "loss", "optimiser"}
+if importlib.util.find_spec("torch_geometric") is not None:
+    CONTENDERS.add("torch_geometric")
+    with warnings.catch_warnings(action="ignore"):  # What it says when it is imported is not ours to mend.
+        importlib.import_module("torch_geometric.nn")
 QUICKLY = ["--data=shapes", "--limit=16", "--seconds=0.02", "--threads=1", "--folds=2", "--inner-folds=2"]
 
 
@@ -273,6 +280,19 @@ def test_bare_network_is_forward_and_backward_of_encoder_and_heads() -> None:
     assert all(parameter.grad is not None for parameter in framework.encoder.parameters())
     heads = [*framework.local_head.parameters(), *framework.whole_head.parameters()]
     assert all(parameter.grad is None for parameter in heads)
+
+
+def test_network_of_torch_geometric_is_the_same_network() -> None:
+    pytest.importorskip("torch_geometric", reason="the graphs extra is not installed")
+    _, framework = small_training()
+    ours, usual = BareNetwork(framework.double()), BareNetwork(as_usual(framework))
+    graphs = load_graphs("shapes").batch(range(0, 400, 50))
+    graphs = replace(graphs, x=graphs.x.double())
+    for network in (ours, usual):
+        network.run(graphs)
+    torch.testing.assert_close(usual.projected, ours.projected)
+    for own, other in zip(framework.parameters(), usual.framework.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, own.grad)
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)

@@ -2,7 +2,9 @@
 
 The measure of training is the bare network: forward and backward of GIN and its two heads on the very batches that the
 training had, made beforehand, with outputs summed instead of compared. What is beyond it are batches, the loss, the
-optimiser and the books that are kept. The second measure is GIN alone, to which heads count as overhead too.
+optimiser and the books that are kept. A second measure is the same network as one would write it with torch_geometric,
+where that is installed: ours is the quicker of the two, and so the stricter measure. A third is GIN alone, to which
+heads count as overhead too.
 """
 
 import importlib.util
@@ -13,14 +15,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
+from pucl.benchmarks.graph_steps import BareNetwork, in_epochs, make_steps
 from pucl.benchmarks.measure import (
-    FEWEST,
     MOST,
     Spread,
-    Step,
-    Timings,
     check_effort,
     interleave,
     library_versions,
@@ -30,10 +29,9 @@ from pucl.benchmarks.measure import (
 )
 from pucl.benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
 from pucl.benchmarks.train import Figures
-from pucl.contrast.compare import compare
 from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
-from pucl.data import DataMissingError, GraphBatch
+from pucl.data import DataMissingError
 from pucl.data.sources.tu_collection import known_graphs
 from pucl.evaluation.folds import FOLDS
 from pucl.evaluation.svm import INNER_FOLDS
@@ -42,11 +40,7 @@ from pucl.experiments.graphs import GraphTask, embed_graphs
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import make_training
 from pucl.experiments.task import make_task
-from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import InfoGraph
-from pucl.shapes import Float, Tensor
-from pucl.training.loop import Plan, SampleSet, Training
-from pucl.training.optimisers import make_optimiser
 
 DATA = ("shapes", "PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
 CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
@@ -58,7 +52,6 @@ CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
 }
 """What corrections are set to: as for two balanced classes."""
 
-STANDING_STILL = 1e-12  # Learning rate of the optimiser that is timed by itself, so that its weights stay.
 TRAINING_AIM = 1.3
 """How many times the bare network a training should take at most."""
 EVALUATION_AIM = 4.0
@@ -129,9 +122,10 @@ class Row:
         steps_per_epoch: Of the training.
         unit: What the times are of: ``"epoch"``, or ``"step"`` where there was no time for `FEWEST` epochs.
         rounds: How many of these.
-        contenders: ``"training"`` (all of it), ``"network"`` (bare) and ``"gin"`` (alone); parts of the training by
-            themselves: ``"batch"`` (making it of the set), ``"loss"`` (of given embeddings, forward and backward) and
-            ``"optimiser"``. Their ``nanoseconds_by_round`` are of steps always.
+        contenders: ``"training"`` (all of it), ``"network"`` (bare), ``"torch_geometric"`` (the same of its layers) and
+            ``"gin"`` (alone); parts of the training by themselves: ``"batch"`` (making it of the set), ``"loss"`` (of
+            given embeddings, forward and backward) and ``"optimiser"``. Their ``nanoseconds_by_round`` are of steps
+            always.
         ratios: ``"training/network"`` and so on: epoch by epoch or step by step, the median.
     """
 
@@ -206,140 +200,6 @@ def measure_graphs(settings: Settings, progress: Callable[[str], object]) -> Rep
     )
 
 
-def make_steps(training: Training[GraphBatch], bare: "BareNetwork") -> dict[str, Step]:
-    """All that is timed, by name, each on the batch that the training has just had.
-
-    Args:
-        training: As `pucl train` has it, before its first step. Its data are watched from here on.
-        bare: The same network with weights of its own.
-    """
-    seen = training.data = Watched(training.data)
-    loss = BareLoss(bare, training)
-    # Weights of the bare network have gradients once it was called, which is before the optimiser's first turn.
-    optimiser = make_optimiser("adam", bare.framework.parameters(), lr=STANDING_STILL)
-    return {
-        "training": training.advance,
-        "network": lambda: bare.run(seen.batch_made),
-        "gin": lambda: bare.run_encoder(seen.batch_made),
-        "batch": seen.make_again,
-        "loss": lambda: loss.run(seen.batch_made),
-        "optimiser": optimiser.step,
-    }
-
-
-class Watched:
-    """Samples that remember which batch was made last.
-
-    Args:
-        samples: All of them.
-    """
-
-    batch_made: GraphBatch
-    indices: NDArray[np.int64]
-
-    def __init__(self, samples: SampleSet[GraphBatch]) -> None:
-        self.samples = samples
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def batch(self, indices: NDArray[np.int64], /) -> GraphBatch:
-        """These samples."""
-        self.indices, self.batch_made = indices, self.samples.batch(indices)
-        return self.batch_made
-
-    def make_again(self) -> GraphBatch:
-        """The last batch once more."""
-        return self.samples.batch(self.indices)
-
-
-class BareNetwork:
-    """Forward and backward of encoder and heads, with nothing compared.
-
-    Args:
-        framework: Whose encoder and heads. Their weights stay.
-    """
-
-    projected: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
-    """Of nodes and of graphs: what came out last."""
-
-    def __init__(self, framework: InfoGraph) -> None:
-        self.framework = framework.train()
-
-    def run(self, graphs: GraphBatch) -> None:
-        """Encoder and heads."""
-        self.framework.zero_grad(set_to_none=True)
-        local, whole = self.framework.encoder(graphs)
-        local, whole = self.framework.local_head(local), self.framework.whole_head(whole)
-        (local.sum() + whole.sum()).backward()
-        self.projected = local.detach(), whole.detach()
-
-    def run_encoder(self, graphs: GraphBatch) -> None:
-        """The encoder alone."""
-        self.framework.encoder.zero_grad(set_to_none=True)
-        local, whole = self.framework.encoder(graphs)
-        (local.sum() + whole.sum()).backward()
-
-
-class BareLoss:
-    """The loss from what the heads gave to the gradient of it.
-
-    Args:
-        bare: Has called them.
-        training: How it compares.
-    """
-
-    def __init__(self, bare: BareNetwork, training: Training[GraphBatch]) -> None:
-        self.bare = bare
-        self.correction = training.correction.at(0.0)
-        self.plan: Plan = training.plan
-        framework = bare.framework
-        self.given = Given()
-        self.framework = InfoGraph(
-            self.given, nn.Identity(), nn.Identity(), temperature=framework.temperature, share=framework.share
-        )
-
-    def run(self, graphs: GraphBatch) -> None:
-        """Who is compared with whom, what comes of it, and back."""
-        local, whole = self.bare.projected
-        self.given.vectors = local.detach().requires_grad_(), whole.detach().requires_grad_()
-        batch = Batch(
-            samples=graphs,
-            ids=torch.arange(graphs.graphs),
-            generator=torch.default_generator,
-            part=slice(0, graphs.graphs),
-            whole=graphs.graphs,
-        )
-        (pairs,) = self.framework.pairs(batch)
-        outcome = compare(pairs, self.correction, objective=self.plan.objective, floor=self.plan.floor)
-        outcome.loss.mean().backward()
-
-
-class Given(nn.Module):
-    """In the place of an encoder: vectors of nodes and graphs that are there already."""
-
-    vectors: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
-
-    def forward(self, _graphs: GraphBatch) -> tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]:
-        """These."""
-        return self.vectors
-
-
-def in_epochs(timings: Timings, steps_per_epoch: int) -> tuple[Timings, str]:
-    """Times of epochs and the word for it, made of as many steps; of steps as they are if those are too few.
-
-    The first step need not begin an epoch: so many in a row have every place in it once.
-    """
-    epochs = timings.rounds // steps_per_epoch
-    turns = {name: [turn for turn in steps if turn is not None] for name, steps in timings.nanoseconds.items()}
-    if epochs < FEWEST or any(len(steps) < timings.rounds for steps in turns.values()):
-        return timings, "step"
-    starts = range(0, epochs * steps_per_epoch, steps_per_epoch)
-    return Timings(
-        {name: [sum(steps[start : start + steps_per_epoch]) for start in starts] for name, steps in turns.items()}
-    ), "epoch"
-
-
 def _measure_trainings(tasks: dict[str, GraphTask], settings: Settings, progress: Callable[[str], object]) -> list[Row]:
     cases = [(name, correction) for name in tasks for correction in settings.corrections]
     rows = []
@@ -369,9 +229,9 @@ def _measure_training(name: str, correction: str, task: GraphTask, settings: Set
         },
         ratios={
             f"{contender}/{bare}": timings.ratio(contender, bare)
-            for bare in ("network", "gin")
+            for bare in ("network", "torch_geometric", "gin")
             for contender in steps.nanoseconds
-            if contender != bare
+            if contender != bare and bare in steps.nanoseconds
         },
     )
 
