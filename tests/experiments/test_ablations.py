@@ -1,5 +1,6 @@
 """The paper's ablations: their rows, their pictures, and the axis on which the grid is one curve."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,31 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert (tmp_path / "out" / "alpha-c.png").exists()
 
 
+@pytest.mark.slow
+def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Judged on the folds by which C is chosen, and on no other."""
+    command = ["ablate", "graphs", f"--data={few_graphs}", "--variants=reference", "--seeds=2"]
+    out = tmp_path / "out"
+    assert main([*command, "--workers=1", "--no-page", "--root", str(tmp_path), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("FEW, validation accuracy")
+    record = json.loads((out / "settings.json").read_text())
+    assert record["priors"] == {"FEW": pytest.approx(0.25, abs=0.02)}
+    first = record["settings"][0]
+    assert (first["data"], first["variant"], first["probe"]) == ("FEW", "reference", "svm")
+    runs = [out / "FEW" / "reference" / "plain" / f"seed-{seed}" / "result.json" for seed in range(2)]
+    validation = [100 * json.loads(run.read_text())["validation"]["svm"] for run in runs]
+    assert first["plain"]["mean"] == pytest.approx(sum(validation) / 2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["alpha-c", "--variants=reference"], "--variants is for graphs, not for alpha-c"),
         (["graphs", "--budget=quick"], "--budget is for images, not for graphs"),
         (["graphs", "--variants=referense"], "Did you mean 'reference'?"),
+        (["graphs", "--data=,"], "a search has sets of graphs: expected one or more, each once, got none"),
+        (["graphs", "--data=dd,DD"], "expected one or more, each once, got dd, DD"),
         (["alpha-c", "--budget=quik"], "Did you mean 'quick'?"),
     ],
 )

@@ -11,6 +11,7 @@ from pucl.cli import main
 from pucl.experiments import grid
 from pucl.experiments.config import GraphConfig
 from pucl.experiments.directory import RunDirectory
+from pucl.experiments.graph_settings import prior_of
 from pucl.experiments.lines import Line
 from pucl.experiments.recipes import recipe
 from pucl.experiments.statistics import Difference, Spread
@@ -80,6 +81,22 @@ def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: 
     assert again == record
 
 
+def test_other_settings(
+    command: list[str], few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variant of the search, in which every correction has the prior of the classes."""
+    (part,) = parts_of_table2([str(few_graphs)], variant="InfoNCE, t 0.5, tilt 1")
+    prior = prior_of(str(few_graphs))
+    assert part.rows["+DEB"].settings == {"tau_plus": prior}
+    assert part.rows["+PUCL"].settings == {"alpha": prior, "c": 0.02, "beta": 1.0}
+    assert part.rows["oracle"].settings == {"beta": 1.0}
+    assert {(config.objective, config.temperature) for config in part.rows.values()} == {("infonce", 0.5)}
+    assert main([*command, "--variant=5 layers", "--rows=InfoGraph;+PUCL", "--seeds=1"]) == 0
+    assert capsys.readouterr().out.startswith(f"FEW (5 layers; prior of the classes {prior:.3f})")
+    record = json.loads((tmp_path / "out" / "table.json").read_text())["data"]["FEW"]
+    assert (record["config"]["layers"], record["config"]["epochs"]) == (5, 1)
+
+
 def test_a_table_that_was_stopped_goes_on(command: list[str], tmp_path: Path) -> None:
     """Half of it is there already, one run without its end: that one alone is made again, to the same digits."""
     assert main([*command, "--seeds=1"]) == 0
@@ -135,6 +152,8 @@ def test_what_fails_is_told_and_the_rest_kept(
         (["--rows=+PUKL 0.1"], "Did you mean '+PUCL 0.1'?"),
         (["--rows="], "rows are what is compared: expected at least one, each once, got none"),
         (["--rows=+DEB;+DEB"], "expected at least one, each once, got +DEB, +DEB"),
+        (["--variant=5 layer"], "Did you mean '5 layers'?"),
+        (["--variant=5 layers", "--rows=+PUCL 0.1"], "Did you mean '+PUCL'?"),
         (["--data=ENZYME"], "Did you mean 'ENZYMES'?"),
         (["--data=,"], "expected at least one, each once, got none"),
         (["--data=DD,dd"], "expected at least one, each once, got DD, DD"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
 from pucl.experiments import table1, table2
 from pucl.experiments.display import Display
+from pucl.experiments.graph_settings import VARIANTS
 from pucl.experiments.tables import Part, as_text, make_table
 from pucl.progress import Line, duration
 
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"which rows (default: {'; '.join(table1.ROWS)} or {'; '.join(table2.ROWS)})",
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by budget, 10 for table 2)")
+    parser.add_argument(
+        "--variant",
+        metavar="NAME",
+        help="of table 2, settings other than the references', as `pucl ablate graphs` compares them; every correction "
+        f"then has the prior of the classes. One of {'; '.join(VARIANTS)}",
+    )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
     add_places(parser)
     add_means(parser)
@@ -60,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _parts_of_1(arguments: argparse.Namespace) -> list[Part]:
+    if arguments.variant is not None:
+        raise ValueError("--variant is for table 2; table 1 has budgets")
     return table1.parts_of_table1(
         arguments.budget or "small",
         frameworks=table1.FRAMEWORKS if arguments.frameworks is None else _names(arguments.frameworks),
@@ -74,12 +83,16 @@ def _parts_of_1(arguments: argparse.Namespace) -> list[Part]:
 def _parts_of_2(arguments: argparse.Namespace) -> list[Part]:
     for name in ("budget", "frameworks"):
         if getattr(arguments, name) is not None:
-            raise ValueError(f"--{name} is for table 1; table 2 has InfoGraph at the references' settings")
+            raise ValueError(
+                f"--{name} is for table 1; table 2 has InfoGraph, at the references' settings or a --variant"
+            )
     return table2.parts_of_table2(
         table2.DATA if arguments.data is None else _names(arguments.data),
-        tuple(table2.ROWS) if arguments.rows is None else _names(arguments.rows, ";"),
+        None if arguments.rows is None else _names(arguments.rows, ";"),
         table2.SEEDS if arguments.seeds is None else arguments.seeds,
         {} if arguments.epochs is None else {"epochs": arguments.epochs},
+        variant=arguments.variant,
+        root=arguments.root,
     )
 
 

@@ -1,11 +1,11 @@
-"""The paper's Table 2: InfoGraph with every correction on four sets of graphs, measured in full."""
+"""The paper's Table 2: InfoGraph with every correction on four sets of graphs, at its settings or at others."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pucl.data.sources.tu_collection import known_graphs
 from pucl.experiments.config import ORACLE, PLAIN, RAW, UNTRAINED, choose
+from pucl.experiments.graph_settings import LABEL_FREQUENCY, VARIANTS, prior_of, short_name
 from pucl.experiments.recipes import recipe
 from pucl.experiments.tables import Part
 
@@ -20,9 +20,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "+DEB": {"correction": "deb", "settings": {"tau_plus": 0.5}},
     "+Hard": {"correction": "hard", "settings": {"tau_plus": 0.5, "beta": 1.0}},
     "+Ring": {"correction": "ring"},
-    # The paper leaves c open for graphs; 0.02 is in its grid for images.
-    "+PUCL 0.1": {"correction": "pucl", "settings": {"alpha": 0.1, "c": 0.02}},
-    "+PUCL 0.5": {"correction": "pucl", "settings": {"alpha": 0.5, "c": 0.02}},
+    "+PUCL 0.1": {"correction": "pucl", "settings": {"alpha": 0.1, "c": LABEL_FREQUENCY}},
+    "+PUCL 0.5": {"correction": "pucl", "settings": {"alpha": 0.5, "c": LABEL_FREQUENCY}},
     # What HCL's authors published, with its signs; the paper's +DEB and +Hard probably are these.
     "+DEB as published": {"correction": "deb", "settings": {"tau_plus": 0.5}, "compat": "hcl"},
     "+Hard as published": {"correction": "hard", "settings": {"tau_plus": 0.5, "beta": 1.0}, "compat": "hcl"},
@@ -74,38 +73,75 @@ PAPER: dict[str, dict[str, float]] = {
 
 def parts_of_table2(
     data: Sequence[str] = DATA,
-    rows: Sequence[str] = tuple(ROWS),
+    rows: Sequence[str] | None = None,
     seeds: int = SEEDS,
     changes: Mapping[str, Any] | None = None,
+    *,
+    variant: str | None = None,
+    root: Path | None = None,
 ) -> list[Part]:
     """What to run.
 
     Args:
         data: Names or paths of sets of graphs.
-        rows: Which rows, of `ROWS`.
+        rows: Which rows, of `ROWS`, or with a variant of those of `rows_at`; None for all.
         seeds: How many, from 0.
+        changes: In the settings.
+        variant: Which settings, of `VARIANTS`; None for those of the references.
+        root: Where data are, to see what prior a variant needs.
+    """
+    if variant is not None:
+        choose("variant", variant, VARIANTS)
+    parts = []
+    for place in data:
+        known, note = ROWS, ""
+        settings = UNLIKE_A_RUN | dict(changes or {})
+        if variant is not None:
+            prior = prior_of(place, root)
+            known, note = rows_at(prior, **VARIANTS[variant]), f"{variant}; prior of the classes {prior:.3f}"
+        wanted = _chosen(rows, known)
+        parts.append(
+            Part(
+                name=short_name(place),
+                rows={row: recipe("infograph", place, **(settings | known[row])) for row in wanted},
+                base=BASE,
+                seeds=seeds,
+                published={} if variant else {"paper": PAPER.get(short_name(place), {})},
+                note=note,
+            )
+        )
+    return parts
+
+
+def rows_at(prior: float, *, tilt: float = 0.0, **changes: Any) -> dict[str, dict[str, Any]]:
+    """The rows in other settings, where every correction is given the same prior.
+
+    Args:
+        prior: The chance that two graphs are of one class.
+        tilt: Beta of PUCL and of the oracle.
         changes: In the reference settings.
     """
+    tilted = {"beta": tilt} if tilt else {}
+    rows: dict[str, dict[str, Any]] = {
+        "untrained": {"correction": UNTRAINED},
+        BASE: {"correction": PLAIN},
+        "+DEB": {"correction": "deb", "settings": {"tau_plus": prior}},
+        "+Hard": {"correction": "hard", "settings": {"tau_plus": prior, "beta": 1.0}},
+        "+Ring": {"correction": "ring"},
+        "+PUCL": {"correction": "pucl", "settings": {"alpha": prior, "c": LABEL_FREQUENCY} | tilted},
+        "oracle": {"correction": ORACLE, "settings": tilted},
+    }
+    return {name: changes | row for name, row in rows.items()}
+
+
+def _chosen(rows: Sequence[str] | None, known: Mapping[str, Any]) -> Sequence[str]:
+    """The names of rows, checked; all if none are given."""
+    if rows is None:
+        return tuple(known)
     for name in rows:
-        choose("row of Table 2", name, ROWS)
+        choose("row of Table 2", name, known)
     if not rows or len(set(rows)) < len(rows):
         raise ValueError(
             f"rows are what is compared: expected at least one, each once, got {', '.join(rows) or 'none'}"
         )
-    settings = UNLIKE_A_RUN | dict(changes or {})
-    return [
-        Part(
-            name=_short_name(place),
-            rows={row: recipe("infograph", place, **(settings | ROWS[row])) for row in rows},
-            base=BASE,
-            seeds=seeds,
-            published={"paper": PAPER.get(_short_name(place), {})},
-        )
-        for place in data
-    ]
-
-
-def _short_name(place: str) -> str:
-    """What a set of graphs is called in directories and tables."""
-    source = known_graphs(place)
-    return Path(place).expanduser().resolve().name if source is None else source.name
+    return rows
