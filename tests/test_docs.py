@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_pages_with_results_are_those_of_the_records() -> None:
+def test_pages_with_results_are_those_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
     specification = importlib.util.spec_from_file_location("build", ROOT / "docs" / "build.py")
     assert specification is not None
     assert specification.loader is not None

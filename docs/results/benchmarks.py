@@ -1,0 +1,198 @@
+"""What losses, training steps, evaluations and grids cost."""
+
+from statistics import median
+from typing import Any
+
+from results.words import markdown, megabytes, milliseconds, ratio
+
+
+def benchmarks_page(
+    usual: dict[str, Any],
+    large: dict[str, Any],
+    training: dict[str, Any] | None,
+    graphs: dict[str, Any] | None,
+    grid: dict[str, Any] | None,
+) -> str:
+    """docs/benchmarks.md from records/bench: losses, and the rest as far as it was measured."""
+    machine = usual["machine"]
+    lines = [
+        "# Time and memory",
+        "",
+        f"Forward and backward of a loss of two views, float32, dimension {usual['settings']['dim']}, on "
+        f"{machine['cores']} cores ({machine['cpu']}), torch {usual['versions']['torch']}. *Dense* holds the matrix of "
+        "all pairs, *streaming* does not. All contenders run in turn on the same data, and ratios are the median over "
+        "rounds, with quartiles. *Products* are the bare matrix products that streaming cannot do without. Peaks of "
+        "memory are above inputs, each in a process of its own.",
+        "",
+        f"Made by `{usual['command']}`:",
+        "",
+        *benchmark_table(usual),
+        "",
+        f"Where the matrix would not fit, made by `{large['command']}`:",
+        "",
+        *benchmark_table(large),
+        "",
+        "Left to itself (`streaming=None`) a loss streams where that is faster: plain, DEB, Hard and PUCL from batches "
+        "of a few hundred samples on. Ring and the Jensen-Shannon objective, which are slower by rows than with the "
+        "matrix, stream only where the matrix would take a quarter of a gigabyte.",
+    ]
+    absent = ", ".join(usual["absent_peers"])
+    if absent:
+        lines += ["", f"Not installed where this was measured: {absent}."]
+    for record, section in ((training, training_section), (graphs, graphs_section), (grid, grid_section)):
+        if record is not None:
+            lines += ["", *section(record)]
+    return "\n".join(lines) + "\n"
+
+
+def training_section(record: dict[str, Any]) -> list[str]:
+    """What a training step costs beyond its encoder, and what views cost."""
+    machine, settings = record["machine"], record["settings"]
+    lines = [
+        "## A training step",
+        "",
+        f"A whole step (views, encoder, head, PUCL's loss, Adam, and the books that are kept) against the *bare "
+        f"encoder*: forward and backward of the same tensors with the same gradients, and nothing else. For MoCo the "
+        f"key encoder's forward pass counts as encoder too. Images of {settings['size']} x {settings['size']}, "
+        f"float32, torch on {machine['threads']} of {machine['cores']} cores ({machine['cpu']}), torch "
+        f"{record['versions']['torch']}. All take turns, and ratios are the median over rounds, with quartiles. "
+        f"*Plain format* is the bare encoder in torch's default memory format over the same with channels last, "
+        f"which is what encoders use. Peaks are those of a first step, the optimiser's state included.",
+        "",
+        f"Made by `{record['command']}`:",
+        "",
+        *training_table(record),
+    ]
+    if record["views"]:
+        lines += [
+            "",
+            "SimCLR's views, of a whole batch at once and by Pillow image by image (crop, flip, jitter, grey, blur, "
+            "to a tensor, normalised; nothing is decoded), which has one thread. *Pillow* draws its chances from torch "
+            "and ends in torch, as torchvision's transforms do; *lean* is without torch:",
+            "",
+            *views_table(record),
+        ]
+    return lines
+
+
+def training_table(record: dict[str, Any]) -> list[str]:
+    """One row per framework and encoder."""
+    header = ["framework", "encoder", "batch", "step, ms", "bare encoder, ms", "step / encoder"]
+    header += ["views, ms", "loss, ms", "optimiser, ms", "plain format / channels last", "images / s", "step, MB"]
+    table = []
+    for row in record["rows"]:
+        by_name, ratios = row["contenders"], row["ratios"]
+        cells = [row["framework"], row["encoder"], f"{row['batch']:,}"]
+        cells += [milliseconds(by_name[name]) for name in ("step", "encoder")]
+        cells += [ratio(ratios["step/encoder"])]
+        cells += [milliseconds(by_name[name]) for name in ("views", "loss", "optimiser")]
+        cells += [ratio(ratios.get("encoder_plain_format/encoder")), f"{row['images_per_second']:,.0f}"]
+        cells += [megabytes(by_name["step"])]
+        table.append(cells)
+    return markdown(header, table)
+
+
+def views_table(record: dict[str, Any]) -> list[str]:
+    """One row per number of threads."""
+    header = ["images", "threads", "ours, ms", "Pillow, ms", "lean, ms", "Pillow / ours", "lean / ours"]
+    table = []
+    for cost in record["views"]:
+        cells = [f"{cost['batch']:,} of {cost['size']} x {cost['size']}", f"{cost['threads']}"]
+        cells += [milliseconds({"milliseconds": cost[name]}) for name in ("ours", "pillow", "lean")]
+        table.append([*cells, ratio(cost["speedup"]), ratio(cost["lean_speedup"])])
+    return markdown(header, table)
+
+
+def benchmark_table(record: dict[str, Any]) -> list[str]:
+    """One row per loss and batch size."""
+    header = ["loss", "batch", "dense, ms", "streaming, ms", "dense / streaming", "streaming / products"]
+    header += ["dense, MB", "streaming, MB", "pytorch-metric-learning, ms"]
+    table = []
+    for row in record["rows"]:
+        by_name, ratios = row["contenders"], row["ratios"]
+        cells = [row["loss"], f"{row['batch']:,}"]
+        cells += [milliseconds(by_name.get(name)) for name in ("dense", "streaming")]
+        cells += [ratio(ratios.get(name)) for name in ("dense/streaming", "streaming/products")]
+        cells += [megabytes(by_name.get(name)) for name in ("dense", "streaming")]
+        cells += [milliseconds(by_name.get("pml"))]
+        table.append(cells)
+    return markdown(header, table)
+
+
+def graphs_section(record: dict[str, Any]) -> list[str]:
+    """What InfoGraph costs beyond its network, and its evaluation against scikit-learn's."""
+    machine, settings = record["machine"], record["settings"]
+    lines = [
+        "## Graphs",
+        "",
+        f"Made by `{record['command']}` with torch {record['versions']['torch']}, {machine['threads']} threads.",
+    ]
+    if record["training"]:
+        lines += [
+            "",
+            "A whole training (batches, GIN and heads, loss, Adam, books) against the *bare network*, forward and "
+            "backward of GIN and its two heads on the same batches. It is measured twice: *ours*, and the same network "
+            f"with the same weights made of *torch_geometric*'s layers. The aim is "
+            f"{record['aims']['training/network']:g} at most. Medians over rounds, with quartiles; a step has "
+            f"{settings['batch_size']} graphs.",
+            "",
+            *graph_training_table(record),
+        ]
+    if record["svm"]:
+        lines += [
+            "",
+            f"The SVM evaluation ({settings['folds']} folds, C by {settings['inner_folds']} inner folds) on the same "
+            "embeddings, those of an untrained encoder: scikit-learn's GridSearchCV inside StratifiedKFold as it comes "
+            "and on all cores, and ours. *Equal* is the accuracy on every fold and every chosen C. The aim is "
+            f"{record['aims']['sklearn/ours']:g} at least, against scikit-learn as it comes.",
+            "",
+            *svm_table(record),
+        ]
+    return lines
+
+
+def graph_training_table(record: dict[str, Any]) -> list[str]:
+    """One row per set of graphs and correction."""
+    header = ["graphs", "correction", "times of", "training, ms", "ours, ms", "torch_geometric, ms"]
+    header += ["training / ours", "training / torch_geometric", "loss, ms"]
+    table = []
+    for row in record["training"]:
+        by_name, ratios = row["contenders"], row["ratios"]
+        cells = [row["data"], row["correction"], row["unit"]]
+        cells += [milliseconds(by_name.get(name)) for name in ("training", "network", "torch_geometric")]
+        cells += [ratio(ratios.get(f"training/{name}")) for name in ("network", "torch_geometric")]
+        table.append([*cells, milliseconds(by_name["loss"])])
+    return markdown(header, table)
+
+
+def svm_table(record: dict[str, Any]) -> list[str]:
+    """One row per set of embeddings."""
+    header = ["graphs", "number", "classes", "scikit-learn, s", "on all cores, s", "ours, s", "scikit-learn / ours"]
+    header += ["on all cores / ours", "equal"]
+    table = []
+    for row in record["svm"]:
+        seconds = [f"{median(times):.2f}" for times in row["seconds"].values()]
+        ratios = [f"{value:.2f}" for value in row["ratios"].values()]
+        name = f"{row['name']}, scaled" if row["scaled"] else row["name"]
+        table.append(
+            [name, f"{row['graphs']:,}", str(row["classes"]), *seconds, *ratios, "yes" if row["equal"] else "no"]
+        )
+    return markdown(header, table)
+
+
+def grid_section(record: dict[str, Any]) -> list[str]:
+    """How much sooner a grid is done with several workers."""
+    settings = record["settings"]
+    table = [
+        [str(number), *(f"{seconds[number - 1]:.1f}" for seconds in record["seconds"].values()), f"{speedup:.2f}"]
+        for number, speedup in enumerate(record["speedups"], 1)
+    ]
+    return [
+        "## Runs side by side",
+        "",
+        f"Made by `{record['command']}`: a grid of {settings['runs']} runs ({settings['framework']} on "
+        f"{settings['data']}), each with one thread, one at a time and {settings['workers']} at a time. The numbers "
+        f"that the runs came to are {'the same' if record['equal'] else 'NOT the same'}.",
+        "",
+        *markdown(["round", *(f"{workers} at a time, s" for workers in record["seconds"]), "times as fast"], table),
+    ]

@@ -1,0 +1,137 @@
+"""The paper's Table 1 and its ablations, on images."""
+
+from dataclasses import asdict
+from typing import Any
+
+from pucl.experiments.statistics import Difference
+from results.words import certain, interval, markdown, percent, spread, tau
+
+PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
+PLAIN, OTHER, ORACLE, UNTRAINED = "plain", "plain, other t", "oracle", "untrained"
+
+
+def table1_page(record: dict[str, Any]) -> str:
+    """docs/table1.md from records/images/table-1."""
+    config = next(iter(record["data"].values()))["config"]
+    images = "all" if config["limit"] is None else f"{config['limit']:,}"
+    lines = [
+        "# Table 1: images",
+        "",
+        f"Made by `{record['command']}` with torch {record['torch']}: {images} images of each set, encoder "
+        f"`{config['encoder']}` of width {config['width']} with stem `{config['stem']}`, {config['epochs']} epochs at "
+        f"batch {config['batch_size']}; the paper has ResNet-50, all images and 400 epochs, so its accuracies are of "
+        "another size. A linear classifier and nearest neighbours on frozen features, on the test images. Differences "
+        "are of the linear classifier, seed by seed, with their 95 % intervals (bold: more than chance): to plain at "
+        "the reference's temperature, and to the better of the two plain rows. *Gap closed* is the difference to "
+        "plain over that of the oracle, which knows the classes, where the oracle's is more than chance. All runs "
+        f"took {record['processor_seconds'] / 3600:.1f} hours of one core.",
+        "",
+        "## What it says",
+        "",
+        *(f"- **{name}**: {finding(part['lines'])}" for name, part in record["data"].items()),
+    ]
+    for name, part in record["data"].items():
+        title = f"{name} ({part['note']})" if part["note"] else name
+        lines += ["", f"## {title}", "", *image_table(part["lines"])]
+    lines += ["", "The runs are in `records/images/table-1`."]
+    return "\n".join(lines) + "\n"
+
+
+def image_table(rows: list[dict[str, Any]]) -> list[str]:
+    """One row for each method."""
+    header = ["row", "tau'", *PROBES.values(), "to plain", "to the better plain", "gap closed", "floored", "n"]
+    table = []
+    for row in rows:
+        cells = [row["name"], tau(row), *(spread(row["scores"][probe]) for probe in PROBES)]
+        cells += [interval(row["differences"].get("linear")), interval(to_better_plain(row, rows))]
+        cells += [percent(gap_closed(row, rows)), percent(row["floored"], 1), str(len(row["by_seed"]["linear"]))]
+        cells += ["" if row.get(column) is None else f"{row[column]:.2f}" for column in ("paper", "authors")]
+        table.append(cells)
+    return markdown([*header, "paper", "its authors"], table)
+
+
+def finding(rows: list[dict[str, Any]]) -> str:
+    """What differs from plain by more than chance, and how much of the oracle's lead is closed."""
+    by_name = {row["name"]: row for row in rows}
+    sentences = [
+        f"more than chance from plain: {verdict([(row, row['differences'].get('linear')) for row in rows])}.",
+        f"From the better plain ({better_plain(rows)['name']}): "
+        f"{verdict([(row, to_better_plain(row, rows)) for row in rows])}.",
+    ]
+    gap = by_name.get(ORACLE, {}).get("differences", {}).get("linear")
+    sentences.append(f"Oracle less plain {interval(gap)}.")
+    best = max((row for row in rows if row["name"] != ORACLE), key=lambda row: row["scores"]["linear"]["mean"])
+    sentences.append(f"Best without labels: {best['name']}, {spread(best['scores']['linear'])}.")
+    text = " ".join(sentences)
+    return text[0].upper() + text[1:]
+
+
+def verdict(differences: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
+    """The corrections whose difference is more than chance."""
+    sides: dict[str, list[str]] = {"above": [], "below": []}
+    for row, difference in differences:
+        if row["name"].startswith("+") and difference is not None and certain(difference):
+            sides["above" if difference["mean"] > 0 else "below"].append(f"{row['name']} ({difference['mean']:+.2f})")
+    return "; ".join(f"{', '.join(names)} {side}" for side, names in sides.items() if names) or "no correction"
+
+
+def better_plain(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Plain at the temperature that suits it better, of the two that were tried."""
+    return max((row for row in rows if row["name"] in (PLAIN, OTHER)), key=lambda row: row["scores"]["linear"]["mean"])
+
+
+def to_better_plain(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The difference to it, seed by seed."""
+    base = better_plain(rows)
+    values = [each["by_seed"]["linear"] for each in (row, base)]
+    if row is base or len(values[0]) != len(values[1]):
+        return None
+    return asdict(Difference.between(*values))
+
+
+def gap_closed(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
+    """How much of the oracle's lead over plain this row has."""
+    lead = next((each["differences"].get("linear") for each in rows if each["name"] == ORACLE), None)
+    own = row["differences"].get("linear")
+    if lead is None or not certain(lead) or own is None or row["name"] in (ORACLE, UNTRAINED, PLAIN):
+        return None
+    share: float = own["mean"] / lead["mean"]
+    return share
+
+
+def ablations_page(alpha_c: dict[str, Any], unlabelled: dict[str, Any] | None) -> str:
+    """docs/ablations.md from records/images."""
+    lines = ["# Ablations: the prior, the label frequency, and how many unlabelled samples"]
+    for title, name, record in (
+        ("alpha and c", "alpha-c", alpha_c),
+        ("the number of unlabelled samples", "unlabelled", unlabelled),
+    ):
+        if record is None:
+            continue
+        for part_name, part in record["data"].items():
+            config = part["config"]
+            lines += [
+                "",
+                f"## {title[0].upper()}{title[1:]}",
+                "",
+                f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
+                f"{config['epochs']} epochs. Differences are to `{part['base']}`, seed by seed.",
+                "",
+                f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
+                "",
+                *markdown(
+                    ["row", "tau'", *PROBES.values(), "difference", "floored", "n"],
+                    [
+                        [
+                            row["name"],
+                            tau(row),
+                            *(spread(row["scores"][probe]) for probe in PROBES),
+                            interval(row["differences"].get("linear")),
+                            percent(row["floored"], 1),
+                            str(len(row["by_seed"]["linear"])),
+                        ]
+                        for row in part["lines"]
+                    ],
+                ),
+            ]
+    return "\n".join(lines) + "\n"
