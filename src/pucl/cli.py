@@ -1,13 +1,13 @@
 """The command line: find the command, parse its arguments, call it."""
 
 import argparse
-import difflib
 import importlib
 import shlex
 import sys
 from collections.abc import Sequence
 
 import pucl
+from pucl.texts import did_you_mean
 
 COMMANDS = {
     "train": "train one encoder on your images, with corrected negatives, and evaluate it",
@@ -39,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, COMMANDS)
         print(f"pucl: no command {name!r}.{hint} The commands are {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
     command = importlib.import_module(f"pucl.commands.{name}")

@@ -24,9 +24,12 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question that names the nearest of the known names, with a space before it; nothing where none is near.
 
+    Capital letters and small ones are the same to it.
+
     Example:
         >>> did_you_mean("digit", ["digits", "cifar10"])
         " Did you mean 'digits'?"
     """
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    by_name = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_name, n=1)
+    return f" Did you mean {by_name[close[0]]!r}?" if close else ""

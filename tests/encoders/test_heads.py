@@ -35,7 +35,7 @@ def test_every_head_gives_the_dimension_asked_for(name: str) -> None:
 
 
 def test_wrong_heads_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected one of simclr, .*, infograph, got simclrr .did you mean simclr.."):
+    with pytest.raises(ValueError, match=r"expected one of simclr, .*, infograph, got simclrr. Did you mean 'simclr'."):
         make_head("simclrr", 24)
     with pytest.raises(ValueError, match="dimensions of at least 1 each: got 24 features, 512 hidden and dim 0"):
         make_head("simclr", 24, dim=0)

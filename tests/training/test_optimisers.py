@@ -103,7 +103,7 @@ def test_lars_returns_what_a_closure_does() -> None:
 
 def test_wrong_optimisers_are_refused() -> None:
     weights = [nn.Parameter(torch.ones(2))]
-    with pytest.raises(ValueError, match=r"expected one of adam, sgd, lars, got larss \(did you mean lars\?\)"):
+    with pytest.raises(ValueError, match=r"expected one of adam, sgd, lars, got larss\. Did you mean 'lars'\?"):
         make_optimiser("larss", weights, 0.1)
     with pytest.raises(ValueError, match="lr is the step size: expected a finite lr > 0, got 0"):
         make_optimiser("adam", weights, 0.0)

@@ -10,7 +10,8 @@ from pucl.data.images import DataError
 from pucl.data.registry import ROOT_VARIABLE, DataMissingError, data_root
 from pucl.data.sources.shapes import make_shapes
 from pucl.data.sources.tu import find_tu, read_tu
-from pucl.data.sources.tu_collection import LISTED, GraphSource, known_graphs, nearest_graphs
+from pucl.data.sources.tu_collection import COLLECTION, LISTED, GraphSource, known_graphs
+from pucl.texts import did_you_mean
 
 MADE: Mapping[str, Callable[[], PlainGraphs]] = {"shapes": make_shapes}
 """Sets that are made when they are asked for."""
@@ -40,8 +41,7 @@ def load_graphs(
 
 def unknown_graphs(name: str) -> str:
     """What to say of a name that is not known."""
-    close = nearest_graphs(name)
-    hint = f" Did you mean {close!r}?" if close else ""
+    hint = did_you_mean(name, (*MADE, *COLLECTION))
     known = ", ".join((*MADE, *(source.name for source in LISTED)))
     return f"no set of graphs {name!r}.{hint} Known are {known} and others of the TU collection"
 

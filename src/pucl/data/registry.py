@@ -1,6 +1,5 @@
 """Data sets by name or path."""
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from pucl.data.sources.folder import read_folder
 from pucl.data.sources.stl10 import STL10
 from pucl.data.sources.tu_collection import known_graphs
 from pucl.data.split import TEST_SHARE, check_share
+from pucl.texts import did_you_mean
 
 SOURCES: Mapping[str, Source] = {source.name: source for source in (DIGITS, CIFAR10, CIFAR100, STL10, FASHION_MNIST)}
 """The data sets that are known by name. A new one is a file in `sources` and a word here."""
@@ -39,9 +39,7 @@ def find_source(name: str) -> Source:
     if name not in SOURCES:
         if (graphs := known_graphs(name)) is not None:
             raise DataMissingError(f"{graphs.name} is a set of graphs, not of pictures: `load_graphs` reads it")
-        close = difflib.get_close_matches(name.lower(), SOURCES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise DataMissingError(f"no data set {name!r}.{hint} Known are {', '.join(SOURCES)}")
+        raise DataMissingError(f"no data set {name!r}.{did_you_mean(name, SOURCES)} Known are {', '.join(SOURCES)}")
     return SOURCES[name]
 
 

@@ -1,7 +1,6 @@
 """Projection heads: what stands between the features of an encoder and the loss, and is thrown away afterwards."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pucl.shapes import Float, Tensor
+from pucl.texts import did_you_mean
 
 DIM = 128  # The dimension in which all references compare.
 
@@ -162,9 +162,9 @@ def make_head(name: str, features: int, *, dim: int = DIM) -> nn.Module:
         Linear(in_features=512, out_features=128, bias=True)
     """
     if name not in HEADS:
-        nearest = get_close_matches(name, HEADS, n=1)
-        hint = f" (did you mean {nearest[0]}?)" if nearest else ""
-        raise ValueError(f"head names a projection head: expected one of {', '.join(HEADS)}, got {name}{hint}")
+        raise ValueError(
+            f"head names a projection head: expected one of {', '.join(HEADS)}, got {name}.{did_you_mean(name, HEADS)}"
+        )
     return HEADS[name](features, dim=dim)
 
 

@@ -4,7 +4,6 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 
 from pucl.encoders.resnet import BasicBlock, Bottleneck, ResNet, Stem
 from pucl.shapes import Float, Tensor
+from pucl.texts import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,9 @@ def make_encoder(
     if ":" in name:
         return _adopt(name, {"stem": stem, "in_channels": in_channels, "width": width}, image_size)
     if name not in ARCHITECTURES:
-        nearest = get_close_matches(name, ARCHITECTURES, n=1)
-        hint = f" (did you mean {nearest[0]}?)" if nearest else ""
         raise ValueError(
             f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, or package.module:callable, "
-            f"got {name}{hint}"
+            f"got {name}.{did_you_mean(name, ARCHITECTURES)}"
         )
     architecture = ARCHITECTURES[name]
     return ResNet(
@@ -140,9 +138,8 @@ def _find(path: str) -> Callable[..., object]:
         ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            nearest = get_close_matches(attribute, dir(found), n=1)
-            hint = f" (did you mean {nearest[0]}?)" if nearest else ""
-            raise ValueError(f"encoder {path} names something in {package}: there is no {attribute}{hint}")
+            hint = did_you_mean(attribute, dir(found))
+            raise ValueError(f"encoder {path} names something in {package}: there is no {attribute}.{hint}")
         found = getattr(found, attribute)
     if isinstance(found, nn.Module):
         raise ValueError(

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Any, Literal, overload
 
 import torch
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
+
+from pucl.texts import did_you_mean
 
 Schedule = Literal["cosine", "constant", "step"]
 
@@ -137,10 +138,9 @@ def make_optimiser(
         batch 512 and 5e-4; CMC with SGD .03 and 1e-4.
     """
     if name not in OPTIMISERS:
-        nearest = get_close_matches(name, OPTIMISERS, n=1)
-        hint = f" (did you mean {nearest[0]}?)" if nearest else ""
         raise ValueError(
-            f"optimiser names a rule of descent: expected one of {', '.join(OPTIMISERS)}, got {name}{hint}"
+            f"optimiser names a rule of descent: expected one of {', '.join(OPTIMISERS)}, got {name}."
+            f"{did_you_mean(name, OPTIMISERS)}"
         )
     _check(lr, momentum, weight_decay)
     trained = [parameter for parameter in parameters if parameter.requires_grad]

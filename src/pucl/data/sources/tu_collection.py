@@ -6,7 +6,6 @@ nodes and of edges. A file that is cut off or is of another set does not pass.
 Reference: https://chrsmrrs.github.io/datasets/docs/datasets
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +128,3 @@ def known_graphs(name: str) -> GraphSource | None:
     """The set of this name, in capital letters or small; None if there is none."""
     by_name = {source.name.lower(): source for source in COLLECTION.values()}
     return by_name.get(ALIASES.get(name.lower(), name).lower())
-
-
-def nearest_graphs(name: str) -> str | None:
-    """The known name that is most like this one, if any is."""
-    by_name = {known.lower(): known for known in COLLECTION}
-    close = difflib.get_close_matches(name.lower(), by_name, n=1)
-    return by_name[close[0]] if close else None
