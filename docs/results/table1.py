@@ -29,6 +29,10 @@ def table1_page(record: dict[str, Any]) -> str:
         "## What it says",
         "",
         *(f"- **{name}**: {finding(part['lines'])}" for name, part in record["data"].items()),
+        "",
+        "All parts and seeds together, each row less plain at the same framework, data and seed:",
+        "",
+        *over_all_parts([part["lines"] for part in record["data"].values()]),
     ]
     for name, part in record["data"].items():
         title = f"{name} ({part['note']})" if part["note"] else name
@@ -64,6 +68,29 @@ def finding(rows: list[dict[str, Any]]) -> str:
     sentences.append(f"Best without labels: {best['name']}, {spread(best['scores']['linear'])}.")
     text = " ".join(sentences)
     return text[0].upper() + text[1:]
+
+
+def over_all_parts(parts: list[list[dict[str, Any]]]) -> list[str]:
+    """One row for each method: its difference to plain, and to the better plain, of all pairs of runs there are."""
+    table = []
+    for name in dict.fromkeys(row["name"] for rows in parts for row in rows):
+        cells = [name]
+        for base_of in (plain_row, better_plain):
+            values: list[float] = []
+            bases: list[float] = []
+            for rows in parts:
+                row = next((each for each in rows if each["name"] == name), None)
+                if row is not None and len(row["by_seed"]["linear"]) == len(base_of(rows)["by_seed"]["linear"]):
+                    values += row["by_seed"]["linear"]
+                    bases += base_of(rows)["by_seed"]["linear"]
+            cells.append(interval(asdict(Difference.between(values, bases))) if values and values != bases else "")
+        table.append([*cells, str(len(values))])
+    return markdown(["row", "to plain", "to the better plain", "pairs"], table)
+
+
+def plain_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Plain at the reference's temperature."""
+    return next(row for row in rows if row["name"] == PLAIN)
 
 
 def verdict(differences: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
