@@ -17,7 +17,9 @@ def test_every_row_of_every_budget_is_a_run(tmp_path: Path) -> None:
             assert tuple(part.rows) == ROWS
             assert part.base == BASE
             assert all(isinstance(config, ImageConfig) for config in part.rows.values())
-    assert len(parts_of_table1("small")) == 9
+    seeds = {part.name: part.seeds for part in parts_of_table1("small")}
+    assert len(seeds) == 9
+    assert (seeds.pop("simclr-cifar10"), set(seeds.values())) == (5, {3})
 
 
 def test_published_numbers_are_of_rows() -> None:

@@ -74,7 +74,7 @@ def part_of_ablation(
     plan, note = BUDGETS[budget], ""
     if plan.stand_in and not is_there(data, root):
         data, note = STAND_IN, f"bundled, in place of {data}, which is absent"
-    settings = plan.changes | ({"flip": 0.0, "crop": 0.4} if data == STAND_IN else {}) | dict(changes or {})
+    settings = plan.settings("simclr", data) | dict(changes or {})
     return Part(
         name=f"simclr-{Path(data).name}",
         rows=SUBJECTS[subject](data, settings, plan.recipe),
