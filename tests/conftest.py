@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from pucl.contrast import streaming
 from pucl.data.sources.shapes import make_shapes
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
@@ -37,8 +36,8 @@ torch.set_num_threads(1)  # The tests are many and small, and run side by side.
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles and blocks so small that even a small matrix has many of them, ragged at the edges."""
-    monkeypatch.setattr(streaming, "TILE", 5)
-    monkeypatch.setattr(streaming, "BLOCK", 24)
+    monkeypatch.setattr("pucl.contrast.streaming.tiles.TILE", 5)
+    monkeypatch.setattr("pucl.contrast.streaming.blocks.BLOCK", 24)
 
 
 @pytest.fixture(autouse=True)

@@ -68,7 +68,7 @@ def test_equals_the_loops(correction: Correction, objective: ObjectiveName, stre
 def test_gradients(
     correction: Correction, objective: ObjectiveName, streaming: bool, views: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pucl.contrast.streaming.BLOCK", 100)
+    monkeypatch.setattr("pucl.contrast.streaming.blocks.BLOCK", 100)
 
     def loss(*embeddings: torch.Tensor) -> torch.Tensor:
         outcome = compare(pair_views(embeddings, temperature=0.5), correction, objective=objective, streaming=streaming)

@@ -18,6 +18,8 @@ from pucl.contrast import streaming
 from pucl.contrast.objectives import OBJECTIVES, Objective, Summary, softplus, summarise
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
+from pucl.contrast.streaming.rows import SoftplusRows, slopes_of, softplus_rows_operator
+from pucl.contrast.streaming.softplus import softplus_averages
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.functional import compare, contrastive_loss, pair_up, pair_views
 
@@ -145,10 +147,10 @@ def left_out(pairs: Pairs, how: str) -> Pairs:
 
 
 WAYS: dict[str, dict[str, int]] = {
-    "small tiles": {"TILE": 5},
+    "small tiles": {"tiles.TILE": 5},
     "whole rows": {},
-    "few rows at a time": {"WHOLE_ROWS": 30},
-    "slopes made again": {"WHOLE_ROWS": 30, "KEPT": 0},
+    "few rows at a time": {"rows.WHOLE_ROWS": 30},
+    "slopes made again": {"rows.WHOLE_ROWS": 30, "rows.KEPT": 0},
 }
 
 
@@ -160,7 +162,7 @@ def test_averages_of_softplus(
     correction: Correction, scale: float, how: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in WAYS[way].items():
-        monkeypatch.setattr(streaming, name, value)
+        monkeypatch.setattr(f"pucl.contrast.streaming.{name}", value)
     local, whole, graph_of = nodes_and_graphs(scale)
     for group in (None, torch.arange(len(local)) % 3):
         results = []
@@ -195,15 +197,13 @@ def test_gradients_of_averages_of_softplus(tilt: float, bounded: bool) -> None:
     count = torch.full((12,), 6.0, dtype=torch.float64)
 
     def averages(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        sums: torch.Tensor = streaming._softplus_averages(
-            query, key, count, tilt, bounded, 0, graph_of, torch.arange(7), None
-        )
+        sums: torch.Tensor = softplus_averages(query, key, count, tilt, bounded, graph_of, torch.arange(7), None, 0)
         return sums[0]
 
     assert torch.autograd.gradcheck(averages, (local, whole))
     torch.library.opcheck(
         torch.ops.pucl.softplus_averages.default,
-        (local, whole, count, tilt, bounded, 0, graph_of, torch.arange(7), None),
+        (local, whole, count, tilt, bounded, graph_of, torch.arange(7), None, 0),
         test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
     )
 
@@ -212,11 +212,11 @@ def test_gradients_of_averages_of_softplus(tilt: float, bounded: bool) -> None:
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("graphs", [2, 3, 7])
 def test_gradients_of_whole_rows(tilt: float, keep: bool, graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "WHOLE_ROWS", 5 * graphs)
+    monkeypatch.setattr("pucl.contrast.streaming.rows.WHOLE_ROWS", 5 * graphs)
     local, whole, graph_of = nodes_and_graphs(1.0, nodes=12, graphs=graphs)
     settings = graph_of, tilt, graph_of, torch.arange(graphs), None, keep
 
-    for rows in (streaming._SoftplusRows.apply, streaming._softplus_rows_operator):
+    for rows in (SoftplusRows.apply, softplus_rows_operator):
 
         def both(query: torch.Tensor, key: torch.Tensor, rows: Callable[..., Any] = rows) -> tuple[torch.Tensor, ...]:
             average, positive, *_ = rows(query, key, *settings)
@@ -251,7 +251,7 @@ def test_logarithms_of_four_terms_lose_no_digits(shift: float, graphs: int) -> N
     exact = torch.randn(graphs, 50, dtype=torch.float64) + shift
     logits = exact.float()
     exact = logits.double()
-    sums = streaming._slopes(logits, 0.0, torch.empty(1, logits.numel()))
+    sums = slopes_of(logits, 0.0, torch.empty(1, logits.numel()))
     torch.testing.assert_close(sums.double(), softplus(exact).sum(dim=0), rtol=1e-6, atol=0)
     torch.testing.assert_close(logits.double(), torch.sigmoid(exact), rtol=1e-5, atol=0)
 

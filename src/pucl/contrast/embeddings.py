@@ -91,6 +91,19 @@ def check_finite(name: str, length: Float[Tensor, "*batch 1"]) -> None:
         )
 
 
+def check_finite_vectors(name: str, vectors: Float[Tensor, "*batch dim"]) -> None:
+    """`check_finite` where nobody needs the lengths themselves.
+
+    One sum of all squares is quicker than a length for each vector, and where it is a number they all are. Where it is
+    not, many large numbers may have done it, and the lengths decide.
+    """
+    if torch.compiler.is_compiling() or vectors.device.type != "cpu":
+        return
+    numbers = vectors.detach().flatten()
+    if not torch.dot(numbers, numbers).isfinite():
+        check_finite(name, torch.linalg.vector_norm(vectors.detach(), dim=-1, keepdim=True))
+
+
 def check_alike(first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
     """All embeddings of a comparison must be on one device and of one dimension."""
     for name, tensor in others:

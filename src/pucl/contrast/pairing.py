@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite, trusted_unit, unit
+from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite_vectors, trusted_unit, unit
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Bool, Float, Int, Tensor
 
@@ -150,8 +150,8 @@ def pair_local_global(
     """
     local, whole = as_embeddings("local", local), as_embeddings("whole", whole)
     check_alike(("local", local), ("whole", whole))
-    for name, vectors in (("local", local), ("whole", whole)):
-        check_finite(name, torch.linalg.vector_norm(vectors.detach(), dim=-1, keepdim=True))
+    check_finite_vectors("local", local)
+    check_finite_vectors("whole", whole)
     check_ids("graph_of", graph_of, len(local), local.device)
     if local.device.type == "cpu" and not torch.compiler.is_compiling():
         least, most = int(graph_of.min()), int(graph_of.max())
