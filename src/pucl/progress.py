@@ -1,6 +1,7 @@
 """How far a long piece of work is, on stderr: one line that renews itself on a terminal, a few plain ones elsewhere."""
 
 import math
+import os
 import shutil
 import sys
 import time
@@ -23,7 +24,7 @@ class Line:
         now = time.monotonic()
         if self.renews and (at_once or now - self._renewed > 1 / RENEWALS_PER_SECOND):
             self._renewed, self._shown = now, True
-            width = shutil.get_terminal_size().columns - 1  # A longer line would break, and not be written over.
+            width = terminal_size().columns - 1  # A longer line would break, and not be written over.
             print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
@@ -84,6 +85,15 @@ class Progress:
             return f"{text}, {duration(passed)}"
         fresh = done - (self._first or 0)
         return f"{text}, {duration(passed * (total - done) / fresh)} left" if fresh > 0 else text
+
+
+def terminal_size() -> os.terminal_size:
+    """Columns and lines of the terminal that stderr is, also where stdout is a file."""
+    try:
+        size = os.get_terminal_size(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return shutil.get_terminal_size()
+    return size if min(size) > 0 else shutil.get_terminal_size()  # Some terminals do not know how large they are.
 
 
 def duration(seconds: float) -> str:

@@ -84,6 +84,7 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["alpha"], "'alpha' is no ablation: expected one of alpha-c, unlabelled, graphs. Did you mean 'alpha-c'?"),
         (["alpha-c", "--variants=reference"], "--variants is for graphs, not for alpha-c"),
         (["graphs", "--budget=quick"], "--budget is for images, not for graphs"),
         (["graphs", "--variants=referense"], "Did you mean 'reference'?"),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,105 @@ def test_ctrl_c_saves_what_is_going_on(few_graphs: Path, tmp_path: Path) -> None
     assert "the same command goes on" in errors
     assert any((row / "checkpoint.pt").exists() for row in rows)
     assert not any((row / "result.json").exists() for row in rows)
+
+
+EPOCHS = 40
+
+
+def compare_few(graphs: Path, out: Path, workers: int) -> list[str]:
+    """A comparison in which one row is done at once and others take a while."""
+    command = ["compare", "infograph", str(graphs), "--corrections=raw,plain,pucl", "--seeds=1", "--no-page"]
+    command += [f"--epochs={EPOCHS}", "--batch-size=22", "--hidden=8", "--layers=2", "--probes=knn", "--monitor=0"]
+    return [*command, f"--workers={workers}", "--out", str(out)]
+
+
+def start(command: list[str]) -> "subprocess.Popen[str]":
+    """In a process group of its own, on two cores: one thread for each of two workers, as for this process."""
+    program = "import os, sys\n"
+    program += "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])\n"
+    program += "import pucl.cli; sys.exit(pucl.cli.main())"
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", program, *command, "--checkpoint-seconds=0.02"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def numbers_of(out: Path) -> list[dict[str, Any]]:
+    """The rows of a comparison, but for how long they took."""
+    lines = json.loads((out / "comparison.json").read_text())["lines"]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+def step_of(row: Path) -> int:
+    """At which step a run's last checkpoint is; 0 where there is none, or none any more."""
+    with suppress(OSError, ValueError):
+        state = RunDirectory(row).state()
+        return 0 if state is None else int(state["step"])
+    return 0
+
+
+def weights_of(out: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(out)): file.read_bytes() for file in sorted(out.rglob("encoder.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(few_graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("uninterrupted")
+    assert main(compare_few(few_graphs, out, workers=1)) == 0
+    return out
+
+
+@pytest.mark.slow
+def test_a_killed_grid_goes_on_to_the_same_table(few_graphs: Path, tmp_path: Path, uninterrupted: Path) -> None:
+    """SIGKILL for the grid and its workers at once, when a run is finished and another is in the middle.
+
+    It goes on in this process, which starts sooner than two workers do.
+    """
+    process = start(compare_few(few_graphs, tmp_path, workers=2))
+    rows = [tmp_path / name / "seed-0" for name in ("plain", "pucl")]
+    finished = tmp_path / "raw" / "seed-0" / "result.json"
+
+    def in_the_middle() -> bool:
+        begun = finished.exists() and all((row / "config.json").exists() for row in rows)
+        return begun and any(0 < step_of(row) < EPOCHS for row in rows)
+
+    try:
+        wait_until(lambda: in_the_middle() or process.poll() is not None, 120)
+        assert process.poll() is None
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert not (tmp_path / "comparison.json").exists()
+    assert any(0 < step_of(row) < 2 * EPOCHS for row in rows)
+    before = finished.stat().st_mtime_ns
+    assert main(compare_few(few_graphs, tmp_path, workers=1)) == 0
+    assert finished.stat().st_mtime_ns == before
+    assert numbers_of(tmp_path) == numbers_of(uninterrupted)
+    assert weights_of(tmp_path) == weights_of(uninterrupted)
+
+
+@pytest.mark.slow
+def test_two_grids_in_one_directory(
+    few_graphs: Path, tmp_path: Path, uninterrupted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What one is at, the other leaves alone and tells of; calling once more gives the table as of one grid."""
+    first = start(compare_few(few_graphs, tmp_path, workers=1))
+    row = tmp_path / "plain" / "seed-0"
+    wait_until(lambda: (row / "checkpoint.pt").exists() or first.poll() is not None, 120)
+    assert first.poll() is None
+    second = main(compare_few(few_graphs, tmp_path, workers=1))
+    told = capsys.readouterr().err
+    _, errors = first.communicate(timeout=240)
+    assert first.returncode in (0, 1), errors  # 1 where the second was at a run just then.
+    assert second == 1
+    assert "is in use by another process" in told
+    assert main(compare_few(few_graphs, tmp_path, workers=1)) == 0
+    assert numbers_of(tmp_path) == numbers_of(uninterrupted)
+    assert weights_of(tmp_path) == weights_of(uninterrupted)
 
 
 @pytest.mark.slow

@@ -12,10 +12,13 @@ What was stopped goes on where it was.
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
 from pucl.experiments import ablations, graph_settings
+from pucl.experiments.config import choose
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Means
 from pucl.experiments.table1 import BUDGETS
@@ -26,13 +29,13 @@ from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
 from pucl.reports.figures import MatplotlibMissingError
 
 GRAPHS = "graphs"
+SUBJECTS = (*ablations.SUBJECTS, GRAPHS)
 DRAW = {"alpha-c": draw_alpha_c, "unlabelled": draw_unlabelled}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
-    subjects = [*ablations.SUBJECTS, GRAPHS]
-    parser.add_argument("subject", metavar="SUBJECT", choices=subjects, help=f"what is changed: {', '.join(subjects)}")
+    parser.add_argument("subject", metavar="SUBJECT", help=f"what is changed: {', '.join(SUBJECTS)}")
     parser.add_argument(
         "--data", metavar="NAME,...", help=f"(default: cifar10, for graphs {','.join(graph_settings.DATA)})"
     )
@@ -51,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left, print the tables, draw, and say where everything is."""
+    choose("ablation", arguments.subject, SUBJECTS)
     out = arguments.out or Path("runs") / f"ablate-{arguments.subject}"
     return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out, means_of(arguments))
 
@@ -93,7 +97,7 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
     _refuse(arguments, "budget", "is for images")
     _refuse(arguments, "epochs", "is for images; a variant has its own")
     variants = graph_settings.VARIANTS if arguments.variants is None else arguments.variants.split(";")
-    display = Display(Line())
+    display = Display(Line(), score=_validation)  # No test fold is looked at, on the way neither.
     settings = graph_settings.search_settings(
         out,
         data=graph_settings.DATA if arguments.data is None else [name for name in arguments.data.split(",") if name],
@@ -107,6 +111,12 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
     print(graph_settings.as_text(settings))
     print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
     return 0
+
+
+def _validation(result: Mapping[str, Any]) -> float | None:
+    """The accuracy by which settings are compared; see `pucl.experiments.graph_settings.as_text`."""
+    found: float | None = result.get("validation", {}).get("svm_scaled")
+    return found
 
 
 def _refuse(arguments: argparse.Namespace, name: str, why: str) -> None:

@@ -21,6 +21,13 @@ def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as the
         help="run on the Ray cluster at this address (auto finds one, local starts one here); the output directory "
         "and the data must be there on all its machines",
     )
+    parser.add_argument(
+        "--checkpoint-seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="how much work of a run a kill may cost at most (default: %(default)g)",
+    )
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
@@ -70,4 +77,5 @@ def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Me
         workers=usual if arguments.workers is None else arguments.workers,
         ray=arguments.ray,
         tensorboard=arguments.tensorboard,
+        checkpoint_seconds=arguments.checkpoint_seconds,
     )

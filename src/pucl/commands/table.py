@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
 from pucl.experiments import table1, table2
+from pucl.experiments.config import choose
 from pucl.experiments.display import Display
 from pucl.experiments.graph_settings import VARIANTS
 from pucl.experiments.tables import Part, as_text, make_table
@@ -24,7 +25,7 @@ from pucl.progress import Line, duration
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl table``."""
-    parser.add_argument("number", metavar="NUMBER", choices=["1", "2"], help="which table: 1 (images) or 2 (graphs)")
+    parser.add_argument("number", metavar="NUMBER", help="which table: 1 (images) or 2 (graphs)")
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in table1.BUDGETS.items())
     parser.add_argument("--budget", metavar="NAME", help=f"of table 1, how much work (default: small). {budgets}")
     parser.add_argument("--frameworks", metavar="NAME,...", help=f"of table 1 (default: {','.join(table1.FRAMEWORKS)})")
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left of the table, print it, and say where everything is."""
+    choose("table of the paper", arguments.number, ("1", "2"))
     out = arguments.out or Path("runs") / f"table-{arguments.number}"
     parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
     display = Display(Line())

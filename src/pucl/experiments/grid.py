@@ -4,10 +4,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,18 @@ import torch
 from pucl import processes
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
-from pucl.experiments.display import Display
+from pucl.experiments.display import PROGRESS, Display, Report
+from pucl.experiments.live import Live, Positions
 from pucl.experiments.run import SILENT, run
 from pucl.progress import duration
 
 LOCAL = "local"  # The Ray cluster that is this machine.
+NOWHERE: Positions = {}
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
+
+
+Kind = tuple[str, str, str, int]
+"""Framework, data, correction and epochs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +46,9 @@ class Job:
     config: RunConfig
 
     @property
-    def kind(self) -> tuple[str, str, int]:
+    def kind(self) -> Kind:
         """Runs of one kind take about the same time."""
-        return self.config.data, self.config.correction, self.config.epochs
+        return self.config.framework, self.config.data, self.config.correction, self.config.epochs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +80,7 @@ class Means:
         ray: Address of a Ray cluster to run on, or ``"local"`` to start one here; None for this machine's cores. The
             runs' directory and the data must be there on every machine, under the same paths.
         tensorboard: Write metrics as TensorBoard's events as well.
+        checkpoint_seconds: How much work of a run a kill may cost at most.
     """
 
     root: Path | None = None
@@ -82,6 +89,7 @@ class Means:
     workers: int = 1
     ray: str | None = None
     tensorboard: bool = False
+    checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -105,17 +113,28 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     left = [job for job in jobs if job.place not in done]
     ahead = Outlook(left, means.workers)
     alone = (means.ray is None and min(means.workers, len(left)) <= 1) or processes.world_size() > 1 or not left
-    if alone:
-        going = _one_by_one(left, out, means, display)
-    else:
-        going = _side_by_side(left, out, means) if means.ray is None else _on_ray(left, out, means)
-    for each in going:
-        done[each.job.place] = each
-        ahead.note(each)
-        words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
-        if each.error or not alone:
-            rest = f"; {ahead.left()}" if len(done) < len(jobs) else ""
-            display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
+    live = None
+    if display.renews and left:
+        names = {job.place: job.name for job in jobs}
+        live = Live(names, out, means.workers, ahead.left, display.score)
+        for place, each in done.items():
+            live.finish(place, each.result)
+    with live or nullcontext():
+        if alone:
+            going = _one_by_one(left, out, means, display, live)
+        else:
+            going = (_side_by_side if means.ray is None else _on_ray)(left, out, means, live)
+        for each in going:
+            done[each.job.place] = each
+            ahead.note(each)
+            words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
+            if live is not None:
+                live.finish(each.job.place, each.result)
+                if each.error:
+                    live.say(f"{each.job.name}: {words}")
+            elif each.error or not alone:
+                rest = f"; {ahead.left()}" if len(done) < len(jobs) else ""
+                display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
     return [done[job.place] for job in jobs]
 
 
@@ -130,22 +149,32 @@ class Outlook:
     def __init__(self, jobs: Sequence[Job], workers: int) -> None:
         self._waiting = {job.place: job.kind for job in jobs}
         self._workers = workers
-        self._took: dict[tuple[str, str, int], list[float]] = {}
+        self._took: dict[Kind, list[float]] = {}
+        self._lock = threading.Lock()  # Whoever shows the rest may be a thread of its own.
 
     def note(self, done: Done) -> None:
         """Learn from a job that is done."""
-        del self._waiting[done.job.place]
-        if done.error is None:
-            self._took.setdefault(done.job.kind, []).append(done.seconds)
+        with self._lock:
+            del self._waiting[done.job.place]
+            if done.error is None:
+                self._took.setdefault(done.job.kind, []).append(done.seconds)
 
-    def left(self) -> str:
-        """The rest in words: by what runs of the same kind took, or else by the mean."""
-        everything = [seconds for kind in self._took.values() for seconds in kind]
-        if not everything:
-            return f"{len(self._waiting)} to go"
-        mean = sum(everything) / len(everything)
-        means = {kind: sum(values) / len(values) for kind, values in self._took.items()}
-        return f"about {duration(sum(means.get(kind, mean) for kind in self._waiting.values()) / self._workers)} left"
+    def left(self, positions: Positions = NOWHERE) -> str:
+        """The rest in words: by what runs of the same kind took, or else by the mean.
+
+        Args:
+            positions: Of jobs that go on. Before the first is done, these say how long one takes.
+        """
+        with self._lock:
+            everything = [seconds for kind in self._took.values() for seconds in kind]
+            everything = everything or [rest / (1 - share) for share, rest in positions.values() if share < 1]
+            if not everything:
+                return f"{len(self._waiting)} to go"
+            mean = sum(everything) / len(everything)
+            means = {kind: sum(values) / len(values) for kind, values in self._took.items()}
+            going = {place: rest for place, (_, rest) in positions.items() if place in self._waiting}
+            ahead = [going.get(place, means.get(kind, mean)) for place, kind in self._waiting.items()]
+        return f"about {duration(max([sum(ahead) / self._workers, *going.values()]))} left"
 
 
 def _finished(jobs: Sequence[Job], out: Path) -> dict[str, Done]:
@@ -158,12 +187,16 @@ def _finished(jobs: Sequence[Job], out: Path) -> dict[str, Done]:
     return done
 
 
-def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display) -> Iterator[Done]:
+def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display, live: Live | None) -> Iterator[Done]:
     for number, job in enumerate(jobs, 1):
-        yield _run(job, out, means, display.labelled(f"{job.name} ({number} of {len(jobs)})"))
+        if live is not None:
+            live.send(job.place)
+            yield _run(job, out, means, live.report(job.place))
+        else:
+            yield _run(job, out, means, display.labelled(f"{job.name} ({number} of {len(jobs)})"))
 
 
-def _side_by_side(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
     """Several at a time. A worker that dies takes its fellows with it; what they had begun goes on from checkpoints."""
     from joblib.externals.loky.process_executor import (  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
         TerminatedWorkerError,
@@ -174,7 +207,7 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done
     while left:
         before = len(left)
         try:
-            for done in _in_workers(list(left.values()), out, means):
+            for done in _in_workers(list(left.values()), out, means, live):
                 del left[done.job.place]
                 yield done
         except TerminatedWorkerError:
@@ -185,7 +218,7 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done
                 return
 
 
-def _in_workers(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
     """In processes of this machine."""
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
@@ -193,15 +226,24 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
     with _interrupted_late() as stopped, parallel_config(backend="loky", inner_max_num_threads=threads):
         # No job is sent ahead, so that after Ctrl-C none is begun.
         parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-        waiting = takewhile(lambda _: not stopped.is_set(), jobs)
-        for done in parallel(delayed(_run_in_worker)(job, out, means, threads) for job in waiting):
+        waiting = _sent(takewhile(lambda _: not stopped.is_set(), jobs), live)
+        grid = None if live is None else live.grid
+        for done in parallel(delayed(_run_in_worker)(job, out, means, threads, grid) for job in waiting):
             if done is not None:
                 yield done
         if stopped.is_set():
             raise KeyboardInterrupt("what was going on is saved; the same command goes on with it")
 
 
-def _on_ray(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
+def _sent(jobs: Iterable[Job], live: Live | None) -> Iterator[Job]:
+    """The same jobs, of which each is told of when it is taken."""
+    for job in jobs:
+        if live is not None:
+            live.send(job.place)
+        yield job
+
+
+def _on_ray(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
     """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
     from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
 
@@ -212,12 +254,15 @@ def _on_ray(jobs: Sequence[Job], out: Path, means: Means) -> Iterator[Done]:
         ThreadPoolExecutor(1) as waiter,
     ):
         parallel = Parallel(n_jobs=means.workers, batch_size=1)
-        everything = waiter.submit(parallel, [delayed(_run_in_worker)(job, out, means, threads) for job in jobs])
+        grid = None if live is None else live.grid
+        tasks = [delayed(_run_in_worker)(job, out, means, threads, grid) for job in jobs]
+        everything = waiter.submit(parallel, tasks)
         left = {job.place: job for job in jobs}
         while not everything.done():
             for place, done in _finished(list(left.values()), out).items():
                 del left[place]
-                yield done
+                result = done.result or {}
+                yield replace(done, seconds=result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
             time.sleep(0.5)
         yield from (done for done in everything.result() if done is not None and done.job.place in left)
 
@@ -257,12 +302,13 @@ def _interrupted_late() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _run_in_worker(job: Job, out: Path, means: Means, threads: int) -> Done | None:
-    """One job in a process of its own; None if it was interrupted."""
+def _run_in_worker(job: Job, out: Path, means: Means, threads: int, grid: str | None = None) -> Done | None:
+    """One job in a process of its own, that tells a grid how it goes; None if it was interrupted."""
     _leave_with_parent()
     torch.set_num_threads(threads)
+    display = SILENT if grid is None else Report(file=out / job.place / PROGRESS, grid=grid)
     try:
-        return _run(job, out, means, SILENT)
+        return _run(job, out, means, display)
     except KeyboardInterrupt:
         return None
 
@@ -277,8 +323,11 @@ def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
             device=means.device,
             compiled=means.compiled,
             tensorboard=means.tensorboard,
+            checkpoint_seconds=means.checkpoint_seconds,
             display=display,
         )
+        with suppress(OSError):
+            (out / job.place / PROGRESS).unlink(missing_ok=True)  # Also that of a grid that was killed.
     except Exception as error:  # Whatever went wrong, the other runs go on.
         words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         return Done(job=job, result=None, error=words, seconds=time.monotonic() - began)
