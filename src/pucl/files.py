@@ -23,6 +23,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
+def left_parts(directory: Path) -> list[Path]:
+    """What writers left here that were killed; those of writers who are at it, too."""
+    return list(directory.glob(".*.part"))
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write this, whole or not at all."""
     with whole_file(path) as file:

@@ -57,6 +57,14 @@ def test_a_run_leaves_a_complete_record(pictures: Path, tmp_path: Path, framewor
     assert run(config, tmp_path / "run") == result  # Finished: returned, not run again.
 
 
+def test_what_a_killed_writer_left_is_cleared_away(pictures: Path, tmp_path: Path) -> None:
+    for name in (".config.json.123.part", ".checkpoint.pt.123.part"):
+        (tmp_path / name).write_text("{")
+    run(small(pictures), tmp_path)
+    assert (tmp_path / "result.json").exists()
+    assert not list(tmp_path.glob(".*.part"))
+
+
 def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
     config = small(pictures)
     (tmp_path / "theirs").mkdir()

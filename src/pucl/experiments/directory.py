@@ -14,7 +14,7 @@ import torch
 import pucl
 from pucl import processes
 from pucl.experiments.config import RunConfig
-from pucl.files import whole_file, write_json, write_whole
+from pucl.files import left_parts, whole_file, write_json, write_whole
 from pucl.training.checkpoint import load_checkpoint
 
 
@@ -54,7 +54,8 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is to hold a run: expected a directory or a new name, got a file")
         ours = (self.path / "config.json").exists()
-        if self.path.exists() and not ours and any(entry.name != ".lock" for entry in self.path.iterdir()):
+        passing = {self.path / ".lock", *left_parts(self.path)}
+        if self.path.exists() and not ours and any(entry not in passing for entry in self.path.iterdir()):
             raise ValueError(f"{self.path} holds something else than a run of pucl: choose another directory")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
@@ -62,6 +63,8 @@ class RunDirectory:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"{self.path} is in use by another process that runs the same") from None
+            for part in left_parts(self.path):
+                part.unlink(missing_ok=True)  # Of a process that was killed: others do not get so far as here.
             # A run that came to nothing, such as one with a setting that cannot be, is nobody's loss.
             if ours and self.begun and (other := self.config()) != config:
                 differences = _differences(other, config)

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -223,7 +224,13 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None)
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
     threads = max(1, cores() // means.workers)
-    with _interrupted_late() as stopped, parallel_config(backend="loky", inner_max_num_threads=threads):
+    with (
+        warnings.catch_warnings(),
+        _interrupted_late() as stopped,
+        parallel_config(backend="loky", inner_max_num_threads=threads),
+    ):
+        # Where a run took much memory, a fresh worker takes the place of its own: nothing to worry anyone with.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         # No job is sent ahead, so that after Ctrl-C none is begun.
         parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
         waiting = _sent(takewhile(lambda _: not stopped.is_set(), jobs), live)
