@@ -18,7 +18,7 @@ from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import Floor, Outcome
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
-from pucl.devices import Precision, autocast, denormals_flushed
+from pucl.devices import Precision, autocast, denormals_flushed, seed_draws
 from pucl.frameworks.framework import Batch, Framework
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import settle_together
@@ -270,7 +270,7 @@ class Training(Generic[_Samples]):
         part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
         ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
         samples: Any = self.data.batch(ids.numpy())
-        torch.manual_seed(self._seed(3, self.step, processes.rank()))  # For whatever the encoder draws by itself.
+        seed_draws(self.device, self._seed(3, self.step, processes.rank()))  # For whatever the encoder draws by itself.
         return Batch(
             samples=samples.to(self.device),
             ids=ids.to(self.device),
