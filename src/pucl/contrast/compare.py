@@ -41,11 +41,14 @@ def compare(
             summary = stream(pairs, correction, form)
         else:
             summary = summarise(pairs.comparison(), correction, form)
-        if pairs.group is None:
-            return conclude(summary, correction, form, floor)
-        pooled, weight = pool(summary, pairs.group, form)
-        outcome = conclude(pooled, correction, form, floor)
-        return replace(outcome, loss=outcome.loss * weight)
+        if pairs.group is not None:
+            pooled, weight = pool(summary, pairs.group, form, pairs.copies)
+            outcome = conclude(pooled, correction, form, floor)
+            return replace(outcome, loss=outcome.loss * weight)
+        outcome = conclude(summary, correction, form, floor)
+        if pairs.copies is None:
+            return outcome
+        return replace(outcome, loss=outcome.loss * (pairs.copies * (len(pairs.copies) / pairs.copies.sum())))
 
 
 def check_objective(objective: str) -> None:

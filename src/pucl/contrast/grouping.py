@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import torch
 
-from pucl.contrast.objectives import Objective, Summary, sum_groups
+from pucl.contrast.objectives import Objective, Summary, sum_groups, times
 from pucl.shapes import Float, Int, Tensor
 
 
 def pool(
-    summary: Summary, group: Int[Tensor, " anchor"], objective: Objective
+    summary: Summary,
+    group: Int[Tensor, " anchor"],
+    objective: Objective,
+    copies: Float[Tensor, " anchor"] | None = None,
 ) -> tuple[Summary, Float[Tensor, " group"]]:
     r"""One anchor for each group, whose positives are those of all its members.
 
@@ -24,19 +27,24 @@ def pool(
         summary: Of the single anchors.
         group: The group of each anchor, from 0.
         objective: In whose scale the averages are.
+        copies: How many equal anchors each one stands for; None for one.
 
     Returns:
         The summary of the groups, and what their losses are to be multiplied with so that the mean over groups is the
         mean over anchors: a large group counts for more.
     """
-    groups = int(group.max()) + 1
-    sizes = torch.bincount(group, minlength=groups)
-    weight = sizes.to(summary.positive.dtype)
+    groups, dtype = int(group.max()) + 1, summary.positive.dtype
+    if copies is None:
+        sizes, total = torch.bincount(group, minlength=groups).to(dtype), float(len(group))
+    else:
+        copies = copies.to(dtype)
+        sizes, total = sum_groups(copies, group, groups), float(copies.sum())
     pooled = replace(
         summary,
         member=group,
-        present=sum_groups(summary.positives(), group, groups),
-        unlabelled=objective.pool(summary.unlabelled, group, weight),
-        count=sum_groups(summary.count, group, groups) / weight.clamp_min(1),
+        copies=copies,
+        present=sum_groups(times(summary.positives(), copies), group, groups),
+        unlabelled=objective.pool(summary.unlabelled, group, sizes, copies),
+        count=sum_groups(times(summary.count, copies), group, groups) / sizes.clamp_min(1),
     )
-    return pooled, weight * (groups / len(group))
+    return pooled, sizes * (groups / total)

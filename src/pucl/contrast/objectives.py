@@ -34,6 +34,7 @@ class Summary:
         member: The anchor that each row of positives belongs to, where one anchor stands for a group; None if each has
             its own row.
         present: How many positives each anchor then has.
+        copies: How many equal rows of positives each of them stands for; None for one.
         unlabelled: The weighted average of g over the unlabelled samples, in the objective's own scale
             (InfoNCE: its logarithm).
         count: N, for how many samples that average stands; 0 where an anchor has none.
@@ -46,6 +47,7 @@ class Summary:
     positive_mask: Bool[Tensor, "row positive"] | None = None
     member: Int[Tensor, " row"] | None = None
     present: Float[Tensor, " anchor"] | None = None
+    copies: Float[Tensor, " row"] | None = None
     unlabelled: Float[Tensor, " anchor"]
     count: Float[Tensor, " anchor"]
     lowest: float | Float[Tensor, ""]
@@ -89,7 +91,14 @@ class Summary:
         return sums - present.clamp_min(1).log()
 
     def _over_members(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
-        return values if self.member is None else sum_groups(values, self.member, len(self.unlabelled))
+        if self.member is None:
+            return values
+        return sum_groups(times(values, self.copies), self.member, len(self.unlabelled))
+
+
+def times(values: Float[Tensor, " member"], copies: Float[Tensor, " member"] | None) -> Float[Tensor, " member"]:
+    """Each value as often as it is there; as it is where that is once."""
+    return values if copies is None else values * copies
 
 
 def sum_groups(values: Float[Tensor, " member"], group: Int[Tensor, " member"], groups: int) -> Float[Tensor, " group"]:
@@ -130,7 +139,11 @@ class Objective(Protocol):
         ...
 
     def pool(
-        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+        self,
+        averages: Float[Tensor, " anchor"],
+        group: Int[Tensor, " anchor"],
+        sizes: Float[Tensor, " group"],
+        copies: Float[Tensor, " anchor"] | None = None,
     ) -> Float[Tensor, " group"]:
         """The mean of what `average` gave over the members of each group, in the same scale."""
         ...
@@ -155,12 +168,16 @@ class InfoNCE:
         return torch.logsumexp(logits + log_weights, dim=1)
 
     def pool(
-        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+        self,
+        averages: Float[Tensor, " anchor"],
+        group: Int[Tensor, " anchor"],
+        sizes: Float[Tensor, " group"],
+        copies: Float[Tensor, " anchor"] | None = None,
     ) -> Float[Tensor, " group"]:
         """Log of the mean of exp(average), around the largest of each group."""
         largest = torch.full_like(sizes, -math.inf).scatter_reduce(0, group, averages.detach(), "amax")
         largest = torch.where(largest.isfinite(), largest, 0.0)
-        total = sum_groups((averages - largest[group]).exp(), group, len(sizes))
+        total = sum_groups(times((averages - largest[group]).exp(), copies), group, len(sizes))
         return largest + (total / sizes.clamp_min(1)).log()
 
     def losses(
@@ -197,10 +214,14 @@ class JensenShannon:
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
 
     def pool(
-        self, averages: Float[Tensor, " anchor"], group: Int[Tensor, " anchor"], sizes: Float[Tensor, " group"]
+        self,
+        averages: Float[Tensor, " anchor"],
+        group: Int[Tensor, " anchor"],
+        sizes: Float[Tensor, " group"],
+        copies: Float[Tensor, " anchor"] | None = None,
     ) -> Float[Tensor, " group"]:
         """The mean of the averages."""
-        return sum_groups(averages, group, len(sizes)) / sizes.clamp_min(1)
+        return sum_groups(times(averages, copies), group, len(sizes)) / sizes.clamp_min(1)
 
     def losses(
         self, summary: Summary, odds: float, floor: Floor

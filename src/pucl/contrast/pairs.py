@@ -34,6 +34,8 @@ class Pairs:
         temperature: What similarities were divided by.
         drawn: How many samples the unlabelled ones speak for; see `Comparison`.
         group: Anchors of the same group, numbered from 0, share one estimate over their negatives; see `grouping.pool`.
+        copies: How many equal anchors each one stands for; None for one. In losses it counts as so many; similarities
+            are reported as of one.
     """
 
     query: Float[Tensor, "anchor dim"]
@@ -51,6 +53,7 @@ class Pairs:
     temperature: float | Float[Tensor, ""] = 1.0
     drawn: Float[Tensor, " anchor"] | None = None
     group: Int[Tensor, " anchor"] | None = None
+    copies: Float[Tensor, " anchor"] | None = None
 
     @property
     def shared(self) -> bool:
@@ -97,6 +100,7 @@ class Pairs:
             mask=None if self.mask is None else self.mask[rows],
             drawn=None if self.drawn is None else self.drawn[rows],
             group=None if self.group is None else self.group[rows],
+            copies=None if self.copies is None else self.copies[rows],
             symmetric=False,
             period=0,
         )

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError
+from pucl.data.twins import Twins
 from pucl.shapes import Float, Int, Tensor
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class GraphBatch:
         graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
         graphs: How many graphs.
         undirected: Whether it is known that every edge is there in both directions, equally often.
+        distinct: Rows of ``x``, one of each kind of node that the encoder cannot tell apart; None if that is not known.
+        copies: How many nodes each of these stands for.
     """
 
     x: Float[Tensor, "node feature"]
@@ -37,11 +40,18 @@ class GraphBatch:
     graph_of: Int[Tensor, " node"]
     graphs: int
     undirected: bool = False
+    distinct: Int[Tensor, " kind"] | None = None
+    copies: Float[Tensor, " kind"] | None = None
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
         return replace(
-            self, x=self.x.to(device), edge_index=self.edge_index.to(device), graph_of=self.graph_of.to(device)
+            self,
+            x=self.x.to(device),
+            edge_index=self.edge_index.to(device),
+            graph_of=self.graph_of.to(device),
+            distinct=None if self.distinct is None else self.distinct.to(device),
+            copies=None if self.copies is None else self.copies.to(device),
         )
 
 
@@ -65,6 +75,7 @@ class GraphSet:
         classes: Names of the classes; empty where there are no labels.
         features: What the columns were made from, so that other graphs can have the same; None where they were given.
         notes: What a user should know, e.g. edges that were left out.
+        twins: Nodes that need to be compared only once, if they were looked for; see `find_twins`.
 
     Example:
         >>> from pucl.data import load_graphs
@@ -85,6 +96,7 @@ class GraphSet:
     classes: tuple[str, ...] = ()
     features: "NodeFeatures | None" = None
     notes: tuple[str, ...] = ()
+    twins: Twins | None = None
 
     def __post_init__(self) -> None:
         check_structure(self.name, self.node_start, self.edge_start, self.edges)
@@ -157,12 +169,20 @@ class GraphSet:
         counts = _counts(self.node_start, chosen)
         first = np.cumsum(counts) - counts  # The row of each graph's first node in this batch.
         edge_index = np.take(self.edges, edges, axis=1) + np.repeat(first, _counts(self.edge_start, chosen))
+        distinct = copies = None
+        if self.twins is not None:
+            kinds = _rows(self.twins.start, chosen)
+            of_graph = np.repeat(first, _counts(self.twins.start, chosen))
+            distinct = torch.from_numpy(self.twins.first[kinds] + of_graph)
+            copies = torch.from_numpy(self.twins.copies[kinds])
         return GraphBatch(
             x=torch.from_numpy(self._expanded(nodes)),
             edge_index=torch.from_numpy(edge_index),
             graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
             graphs=len(chosen),
             undirected=self.undirected,
+            distinct=distinct,
+            copies=copies,
         )
 
     def to_pyg(self) -> "list[Data]":

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,23 @@ from torch import nn
 
 from pucl import processes
 from pucl.data import GraphBatch, GraphSet, load_graphs
+from pucl.data.twins import find_twins
 from pucl.encoders.gin import GIN
 from pucl.encoders.heads import ResidualHead
 from pucl.encoders.summed import SummedFeatures
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode
 from pucl.evaluation.folds import FOLDS
-from pucl.experiments.config import RAW, GraphConfig
+from pucl.experiments.config import NOT_TRAINED, RAW, GraphConfig
 from pucl.experiments.images import evenly
 from pucl.frameworks.framework import Framework
 from pucl.frameworks.infograph import InfoGraph
 from pucl.training.loop import module_of
 
 GRAPHS_AT_ONCE = 128
+TWINS_PAY_TO = (
+    0.5  # Share of nodes that differ, up to which it is worth while to pick them out: REDDIT-BINARY has 0.39.
+)
 NODES_AT_ONCE = 100_000  # Embedding takes fewer graphs at a time where they are large.
 
 NEIGHBOURS = 10  # Sets of graphs are small: the 200 of images would be half of PTC.
@@ -52,6 +57,10 @@ class GraphTask:
     def __init__(self, config: GraphConfig, root: Path | None = None) -> None:
         self.config = config
         self.samples = limited(load_graphs(config.data, root=root, features=config.features), config.limit)
+        if config.correction not in NOT_TRAINED and config.compat is None:
+            twins = find_twins(self.samples, config.layers)
+            if twins.share <= TWINS_PAY_TO:
+                self.samples = replace(self.samples, twins=twins)
         self.labels = self.samples.labels
         self.notes = self.samples.notes
 

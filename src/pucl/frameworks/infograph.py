@@ -60,16 +60,19 @@ class InfoGraph(nn.Module):
         return True
 
     def pairs(self, batch: Batch[GraphBatch]) -> list[Pairs]:
-        """All nodes against all graphs."""
+        """All nodes against all graphs; of nodes that cannot but be equal, one that counts for all of them."""
         graphs = batch.samples
         local, whole = self.encoder(graphs)
+        graph_of = graphs.graph_of
+        if graphs.distinct is not None:
+            local, graph_of = local.index_select(0, graphs.distinct), graph_of[graphs.distinct]
         pairs = pair_local_global(
-            self.local_head(local), self.whole_head(whole), graphs.graph_of, temperature=self.temperature
+            self.local_head(local), self.whole_head(whole), graph_of, temperature=self.temperature
         )
         if batch.labels is not None:
             labels = batch.labels[batch.ids]
-            pairs = without_false_negatives(pairs, labels[graphs.graph_of], labels)
-        return [replace(pairs, group=self._groups(graphs.graph_of))]
+            pairs = without_false_negatives(pairs, labels[graph_of], labels)
+        return [replace(pairs, group=self._groups(graph_of), copies=graphs.copies)]
 
     def commit(self) -> None:
         """Nothing outlives the batch."""
