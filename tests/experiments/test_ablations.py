@@ -69,9 +69,10 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
     """Judged on the folds by which C is chosen, and on no other."""
     command = ["ablate", "graphs", f"--data={few_graphs}", "--variants=reference", "--seeds=2"]
     out = tmp_path / "out"
-    assert main([*command, "--workers=1", "--no-page", "--root", str(tmp_path), "--out", str(out)]) == 0
+    assert main([*command, "--workers=1", "--root", str(tmp_path), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("FEW, validation accuracy")
+    assert "FEW/reference" in (out / "report.html").read_text()
     record = json.loads((out / "settings.json").read_text())
     assert record["priors"] == {"FEW": pytest.approx(0.25, abs=0.02)}
     first = record["settings"][0]
@@ -79,6 +80,10 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
     runs = [out / "FEW" / "reference" / "plain" / f"seed-{seed}" / "result.json" for seed in range(2)]
     validation = [100 * json.loads(run.read_text())["validation"]["svm"] for run in runs]
     assert first["plain"]["mean"] == pytest.approx(sum(validation) / 2)
+    (part,) = json.loads((out / "table.json").read_text())["data"].values()
+    plain = next(line for line in part["lines"] if line["name"] == "plain")
+    assert plain["scores"].keys() == {"svm", "svm_scaled"}
+    assert plain["by_seed"]["svm"] == pytest.approx(validation)
 
 
 @pytest.mark.parametrize(

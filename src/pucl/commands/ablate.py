@@ -110,6 +110,7 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
     display.close()
     print(graph_settings.as_text(settings))
     print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
+    print(f"page:  {page_of(out, arguments)}")
     return 0
 
 

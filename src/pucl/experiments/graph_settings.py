@@ -1,7 +1,7 @@
 """In which setting a correction of InfoGraph earns its keep: looked for on validation folds alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from pucl.experiments.compare import grid_of, origin
 from pucl.experiments.config import ORACLE, PLAIN, RunConfig, choose
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Means, run_grid
+from pucl.experiments.lines import PROBES as ACCURACIES
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import SILENT
 from pucl.experiments.statistics import Difference, Spread
+from pucl.experiments.tables import Part, write_table
 from pucl.files import write_json
 from pucl.priors import collision
 from pucl.texts import table
@@ -119,7 +121,20 @@ def search_settings(
             "settings": [asdict(setting) for setting in settings],
         },
     )
+    parts = [
+        Part(name=str(Path(*place)), rows=rows, base=PLAIN, seeds=seeds, note="accuracy on validation folds")
+        for place, rows in grid.items()
+    ]
+    write_table(out, parts, [replace(each, result=_validated(each.result)) for each in done], command)
     return settings
+
+
+def _validated(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A result with accuracies on validation folds in the place of those on test folds."""
+    if result is None:
+        return None
+    validation: dict[str, float] = result["validation"]
+    return {name: value for name, value in result.items() if name not in ACCURACIES} | validation
 
 
 def prior_of(data: str, root: Path | None = None) -> float:

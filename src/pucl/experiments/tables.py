@@ -10,7 +10,7 @@ from typing import Any
 from pucl.experiments.compare import check_labels, check_some_finished, grid_of, lines_of, origin
 from pucl.experiments.config import RunConfig
 from pucl.experiments.display import Display
-from pucl.experiments.grid import Means, run_grid
+from pucl.experiments.grid import Done, Means, run_grid
 from pucl.experiments.lines import SHORT, Line, difference_text, probes_of
 from pucl.experiments.run import SILENT
 from pucl.files import write_json, write_whole
@@ -107,7 +107,19 @@ def make_table(
     jobs = [job for part in parts for job in grid_of(part.rows, part.seeds, part.name)]
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
-    by_part = {part.name: [each for each in done if Path(each.job.place).parts[0] == part.name] for part in parts}
+    return write_table(out, parts, done, command)
+
+
+def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command: str) -> Table:
+    """The table that runs come to, also as files.
+
+    Args:
+        out: Where the files go.
+        parts: What was run.
+        done: The runs, each in ``PART/ROW/seed-N``.
+        command: What was asked for, for the record.
+    """
+    by_part = {part.name: [each for each in done if _part_of(each) == part.name] for part in parts}
     made = Table(
         parts=tuple(parts),
         lines={part.name: tuple(lines_of(part.rows, by_part[part.name], part.base)) for part in parts},
@@ -116,6 +128,10 @@ def make_table(
     write_json(out / "table.json", origin(command) | made.as_json())
     write_whole(out / "table.csv", as_csv(made).encode())
     return made
+
+
+def _part_of(done: Done) -> str:
+    return str(Path(done.job.place).parent.parent)
 
 
 def as_text(made: Table) -> str:
