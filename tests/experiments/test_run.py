@@ -97,7 +97,7 @@ def test_limit_takes_every_class_alike(pictures: Path, tmp_path: Path) -> None:
 def test_killed_and_resumed_is_uninterrupted(pictures: Path, tmp_path: Path, framework: str) -> None:
     """SIGKILL at a moment that nobody chose: final weights, bit by bit, as without. PUCL_KILLS=50 tries harder."""
     wanted = int(os.environ.get("PUCL_KILLS", "1"))
-    epochs = 60 * max(1, wanted // 2)
+    epochs = 30 * max(1, wanted)
     command = [sys.executable, "-m", "pucl", "train", framework, str(pictures), f"--epochs={epochs}", "--batch-size=12"]
     command += ["--dim=8", "--width=8", "--queue-size=24", "--draws=16", "--resume", "--checkpoint-seconds=0.05"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
