@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check bench format clean
 
 demo: $(VENV)/.demo  ## the main job, with no more than it needs
-	$(BIN)/pucl compare simclr digits --seeds 2 --out demo
+	$(BIN)/pucl compare simclr digits --seeds 2 --workers 2 --out demo
 
 test: $(READY)  ## everything that must hold
 	$(BIN)/ruff format --check
