@@ -17,23 +17,12 @@ import pytest
 from pucl.cli import main
 from pucl.experiments import grid
 from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
-from pucl.experiments.config import GraphConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Job, Means, Outlook, run_grid
 from pucl.experiments.lines import Line, as_csv, as_text, make_line
-from pucl.experiments.recipes import recipe
 from pucl.progress import Line as Screen
-
-
-def small(correction: str = "plain", **changes: Any) -> GraphConfig:
-    settings: dict[str, Any] = {"limit": 44, "epochs": 1, "batch_size": 22, "hidden": 8, "layers": 2}
-    config = recipe("infograph", "shapes", correction=correction, **(settings | {"probes": "knn"} | changes))
-    assert isinstance(config, GraphConfig)
-    return config
-
-
-ROWS = {"plain": small(), "deb": small("deb"), "raw": small("raw")}
+from small_runs import ROWS, small_run
 
 
 def block(place: Path) -> None:
@@ -76,7 +65,7 @@ def test_finished_jobs_are_skipped(tmp_path: Path) -> None:
 
 
 def test_places_are_for_one_job_each(tmp_path: Path) -> None:
-    job = Job(name="plain", place="plain", config=small())
+    job = Job(name="plain", place="plain", config=small_run())
     with pytest.raises(ValueError, match="expected a place for each job, got one twice"):
         run_grid([job, job], tmp_path, Means())
     with pytest.raises(ValueError, match="how many runs go on at a time: expected at least 1, got 0"):
@@ -147,7 +136,7 @@ def test_two_workers_find_what_one_does(
     block(tmp_path / "one" / "deb" / "seed-1")
     corrections = list(ROWS)
     one, two = (
-        compare_corrections(small(), corrections, 2, tmp_path / name, means=Means(workers=workers), display=display)
+        compare_corrections(small_run(), corrections, 2, tmp_path / name, means=Means(workers=workers), display=display)
         for name, workers, display in (("one", 1, Display()), ("two", 2, Display(Screen())))
     )
     for mine, theirs in zip(one.lines, two.lines, strict=True):
@@ -166,7 +155,7 @@ def test_two_workers_find_what_one_does(
 
 
 def test_the_outlook_learns_from_runs_of_the_same_kind() -> None:
-    jobs = grid_of({"plain": small(), "deb": small("deb")}, 3)
+    jobs = grid_of({"plain": small_run(), "deb": small_run("deb")}, 3)
     outlook = Outlook(jobs[1:], workers=2)  # The first was there before.
 
     def done(job: Job, seconds: float, error: str | None = None) -> Done:

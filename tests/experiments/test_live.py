@@ -22,25 +22,14 @@ import pytest
 from pucl.cli import main
 from pucl.experiments import graph_settings, grid, live
 from pucl.experiments.compare import compare_rows, grid_of
-from pucl.experiments.config import GraphConfig
 from pucl.experiments.display import PROGRESS, Display, Report, read_report
 from pucl.experiments.grid import Done, Means, Outlook, run_grid
 from pucl.experiments.live import Cell, Live, Picture, block
-from pucl.experiments.recipes import recipe
 from pucl.progress import Line
+from small_runs import ROWS, small_run
 
 METRICS: dict[str, Any] = {"epoch": 3, "epochs": 12, "step": 30, "steps": 120, "loss": 5.3123, "floored": 0.024}
 METRICS |= {"samples_per_second": 712.3, "seconds_left": 80.4}
-
-
-def small(correction: str = "plain", **changes: Any) -> GraphConfig:
-    settings: dict[str, Any] = {"limit": 44, "epochs": 1, "batch_size": 22, "hidden": 8, "layers": 2}
-    config = recipe("infograph", "shapes", correction=correction, **(settings | {"probes": "knn"} | changes))
-    assert isinstance(config, GraphConfig)
-    return config
-
-
-ROWS = {"plain": small(), "deb": small("deb"), "raw": small("raw")}
 
 
 def seen(rows: int = 3, parts: int = 2, going: int = 2) -> Picture:
@@ -344,7 +333,7 @@ def test_a_terminal_that_is_gone_stops_nothing(tmp_path: Path, monkeypatch: pyte
 
 
 def test_how_far_runs_are_says_how_long_the_rest_takes() -> None:
-    jobs = grid_of({"plain": small()}, 5)
+    jobs = grid_of({"plain": small_run()}, 5)
     outlook = Outlook(jobs, workers=2)
     assert outlook.left({}) == "5 to go"
     # One takes 40 s, of which 30 and 10 are left: those, and three more, two at a time.
@@ -391,7 +380,7 @@ def test_one_by_one_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 def test_side_by_side_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "cores", lambda: 2)
-    rows = {"plain": small(epochs=20), "deb": small("deb", epochs=20)}
+    rows = {"plain": small_run(epochs=20), "deb": small_run("deb", epochs=20)}
     with on_terminal(monkeypatch, 60, 12) as terminal:
         found = run_grid(grid_of(rows, 2), tmp_path, Means(workers=2), Display(Line()))
     screen = terminal.close()
