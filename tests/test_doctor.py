@@ -12,8 +12,8 @@ import torch
 import pucl
 from pucl import devices, doctor, processes
 from pucl.cli import main
-from pucl.doctor import Certificate, Finding
-from pucl.doctor_worker import Agreement
+from pucl.doctor import Certificate, Finding, installation, losses, machine
+from pucl.doctor.worker import Agreement
 
 SELF_CHECKS = [
     "check_dense_equals_streaming",
@@ -74,16 +74,16 @@ def test_a_check_that_breaks_has_failed(
 
 def test_a_loss_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     taus = iter([0.1, 0.1 + 1e-6])
-    monkeypatch.setattr(doctor, "HardLoss", lambda **settings: pucl.HardLoss(tau_plus=next(taus), **settings))
-    monkeypatch.setattr(doctor, "DebiasedLoss", lambda tau_plus: pucl.DebiasedLoss(tau_plus=tau_plus + 1e-6))
-    monkeypatch.setattr(doctor, "NTXentLoss", lambda **settings: pucl.NTXentLoss(temperature=0.500001, **settings))
+    monkeypatch.setattr(losses, "HardLoss", lambda **settings: pucl.HardLoss(tau_plus=next(taus), **settings))
+    monkeypatch.setattr(losses, "DebiasedLoss", lambda tau_plus: pucl.DebiasedLoss(tau_plus=tau_plus + 1e-6))
+    monkeypatch.setattr(losses, "NTXentLoss", lambda **settings: pucl.NTXentLoss(temperature=0.500001, **settings))
 
     findings = [
-        doctor.check_dense_equals_streaming(),
-        doctor.check_alpha_zero_equals_plain(),
+        losses.check_dense_equals_streaming(),
+        losses.check_alpha_zero_equals_plain(),
     ]
-    monkeypatch.setattr(doctor, "HardLoss", pucl.HardLoss)
-    findings.append(doctor.check_pucl_equals_debiased())
+    monkeypatch.setattr(losses, "HardLoss", pucl.HardLoss)
+    findings.append(losses.check_pucl_equals_debiased())
 
     for finding in findings:
         assert finding.verdict == "FAILED"
@@ -92,9 +92,9 @@ def test_a_loss_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gradient_that_is_no_number_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = torch.tensor(float("nan"))
-    monkeypatch.setattr(doctor, "_value_and_gradient", lambda _loss, _views: (torch.zeros(()), nothing))
+    monkeypatch.setattr(losses, "_value_and_gradient", lambda _loss, _views: (torch.zeros(()), nothing))
 
-    finding = doctor.check_gradients_are_finite()
+    finding = losses.check_gradients_are_finite()
 
     assert finding.verdict == "FAILED"
     assert finding.value == "not finite for NTXentLoss, DebiasedLoss, HardLoss, RingLoss, PUCLLoss"
@@ -103,13 +103,13 @@ def test_a_gradient_that_is_no_number_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_floored_anchors_prove_nothing() -> None:
     views = [torch.eye(4, dtype=torch.float64)] * 2
 
-    assert doctor._difference(pucl.PUCLLoss(alpha=0.5), pucl.PUCLLoss(alpha=0.5), views) == float("inf")
+    assert losses._difference(pucl.PUCLLoss(alpha=0.5), pucl.PUCLLoss(alpha=0.5), views) == float("inf")
 
 
 def test_a_processor_that_cannot_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "HALF_PRECISION", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
 
-    for finding in doctor.find_half_precision():
+    for finding in machine.find_half_precision():
         assert finding.verdict == "no"
         assert finding.value == "no (the process died of SIGILL)"
 
@@ -119,7 +119,7 @@ def test_a_processor_that_can_with_a_setting_is_told_so(monkeypatch: pytest.Monk
     program = "import os, signal; 'ONEDNN_MAX_CPU_ISA' in os.environ or os.kill(os.getpid(), signal.SIGILL)"
     monkeypatch.setattr(devices, "HALF_PRECISION", program)
 
-    finding, _ = doctor.find_half_precision()
+    finding, _ = machine.find_half_precision()
 
     assert finding.value.endswith("SIGILL); with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 it works")
 
@@ -137,7 +137,7 @@ def test_half_precision_that_fails_is_explained(program: str, fate: str, monkeyp
     if "sleep" in program:
         monkeypatch.setattr(devices, "PATIENCE", 0.2)
 
-    assert doctor.find_half_precision()[1].value == fate
+    assert machine.find_half_precision()[1].value == fate
 
 
 def test_missing_extras_come_with_the_command_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,13 +149,13 @@ def test_missing_extras_come_with_the_command_that_brings_them(monkeypatch: pyte
         return version(package)
 
     monkeypatch.setattr(metadata, "version", without_matplotlib)
-    plot = next(finding for finding in doctor.find_extras() if finding.name == "extra plot")
+    plot = next(finding for finding in installation.find_extras() if finding.name == "extra plot")
 
     assert (plot.verdict, plot.value) == ("no", "not installed: pip install 'pucl[plot]'")
 
 
 def test_extras_are_those_of_the_package() -> None:
-    names = {finding.name for finding in doctor.find_extras()}
+    names = {finding.name for finding in installation.find_extras()}
 
     assert {"extra plot", "extra peers", "extra dev"} <= names
     assert "extra all" not in names
@@ -163,7 +163,7 @@ def test_extras_are_those_of_the_package() -> None:
 
 def test_an_old_torch_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda _: "1.9.1+cpu")
-    torch_finding = next(finding for finding in doctor.find_versions() if finding.name == "torch")
+    torch_finding = next(finding for finding in installation.find_versions() if finding.name == "torch")
 
     assert torch_finding.verdict == "FAILED"
     assert torch_finding.advice.startswith("pip install --upgrade 'torch>=")
@@ -175,20 +175,20 @@ def test_without_a_package_the_essentials_are_known(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(metadata, "requires", unknown)
 
-    assert [finding.name for finding in doctor.find_versions()] == ["Python", "pucl", "torch", "numpy"]
-    assert doctor.find_extras() == []
+    assert [finding.name for finding in installation.find_versions()] == ["Python", "pucl", "torch", "numpy"]
+    assert installation.find_extras() == []
 
 
 def test_memory_is_read_where_the_system_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "meminfo"
     told.write_text("MemTotal:       2097152 kB\nMemFree: 1 kB\nMemAvailable:    1048576 kB\n")
 
-    assert doctor._read_meminfo(told) == (2**31, 2**30)
-    assert doctor._read_meminfo(tmp_path / "none") is None
-    monkeypatch.setattr(doctor, "_read_meminfo", lambda: None)
-    assert "GiB" in doctor.find_memory().value or doctor.find_memory().value == "unknown on this system"
-    monkeypatch.setattr(doctor, "_ask_sysconf", lambda: None)
-    assert (doctor.find_memory().verdict, doctor.find_memory().value) == ("no", "unknown on this system")
+    assert machine._read_meminfo(told) == (2**31, 2**30)
+    assert machine._read_meminfo(tmp_path / "none") is None
+    monkeypatch.setattr(machine, "_read_meminfo", lambda: None)
+    assert "GiB" in machine.find_memory().value or machine.find_memory().value == "unknown on this system"
+    monkeypatch.setattr(machine, "_ask_sysconf", lambda: None)
+    assert (machine.find_memory().verdict, machine.find_memory().value) == ("no", "unknown on this system")
 
 
 @pytest.mark.parametrize("world_size", [-3, 0, 1, 100_000])
@@ -244,4 +244,4 @@ def test_accelerators_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"card {index}")
     monkeypatch.setattr(torch.backends, "mps", SimpleNamespace(is_available=lambda: True))
 
-    assert [finding.value for finding in doctor.find_devices()] == ["card 0, card 1", "yes"]
+    assert [finding.value for finding in machine.find_devices()] == ["card 0, card 1", "yes"]

@@ -18,7 +18,7 @@ LAYERS = [
     {"functional", "together", "priors"},
     {"losses", "frameworks"},
     {"adapters", "training", "evaluation"},
-    {"experiments", "benchmarks", "reports", "doctor", "doctor_worker"},
+    {"experiments", "benchmarks", "reports", "doctor"},
     {"commands"},
     {"cli", "__init__", "__main__"},
 ]

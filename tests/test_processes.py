@@ -17,8 +17,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pucl import NTXentLoss, PUCLLoss, cli, doctor, doctor_worker, processes
-from pucl.doctor_worker import EQUAL, LOSSES, UNEQUAL, Agreement, Trial, agreements, every_trial, worst
+from pucl import NTXentLoss, PUCLLoss, cli, doctor, processes
+from pucl.doctor import worker
+from pucl.doctor.worker import EQUAL, LOSSES, UNEQUAL, Agreement, Trial, agreements, every_trial, worst
 
 CPU = torch.device("cpu")
 SIZES = (3, 1, 2)
@@ -349,9 +350,9 @@ def test_a_difference_that_is_no_number_is_not_overlooked() -> None:
     nan, one = torch.tensor([float("nan")]), torch.ones(1)
 
     for found, expected in ((nan, one), (one, nan), (one / 0, one)):
-        assert doctor_worker._difference(found, expected) == float("inf")
-    assert doctor_worker._difference(one * 3, one * 4) == 0.25
-    assert doctor_worker._difference(one, one * 0) == 1
+        assert worker._difference(found, expected) == float("inf")
+    assert worker._difference(one * 3, one * 4) == 0.25
+    assert worker._difference(one, one * 0) == 1
 
 
 @pytest.mark.parametrize("field", ["loss_difference", "gradient_difference", "queue_difference", "floored"])

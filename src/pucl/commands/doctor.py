@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pucl import doctor
 from pucl.doctor import Certificate, Finding
-from pucl.doctor_worker import TOLERANCE, Agreement
+from pucl.doctor.worker import TOLERANCE, Agreement
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
