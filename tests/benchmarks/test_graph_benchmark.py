@@ -21,7 +21,8 @@ from pucl.benchmarks.measure import FEWEST, MOST, Timings
 from pucl.cli import main
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS
-from pucl.data import GraphBatch, load_graphs
+from pucl.data import GraphBatch, GraphSet, load_graphs
+from pucl.data.folding import fold
 from pucl.evaluation import SVMResult
 from pucl.experiments.config import GraphConfig
 from pucl.experiments.graphs import GraphTask, build_infograph
@@ -233,7 +234,7 @@ def test_contenders_have_the_batch_of_the_training(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(training.framework, "pairs", watch_training)
     monkeypatch.setattr(bare, "run", watch_network)
-    steps = make_steps(training, bare)
+    steps = make_steps(training, bare, training.data)
     assert set(steps) == CONTENDERS
     for _ in range(3):
         for step in steps.values():
@@ -248,12 +249,30 @@ def test_contenders_have_the_batch_of_the_training(monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(again.x, given[2].x)
 
 
+def test_bare_networks_have_graphs_as_they_are_where_a_training_has_them_folded() -> None:
+    training, framework = small_training()
+    graphs = training.data
+    assert isinstance(graphs, GraphSet)
+    training.data = fold(graphs, 3)
+    bare = BareNetwork(framework)
+    steps = make_steps(training, bare, graphs)
+    assert set(steps) == CONTENDERS | {"whole_batch", "folded_network"}
+    nodes = {}
+    for name, step in steps.items():
+        step()
+        nodes[name] = len(bare.projected[0]) if hasattr(bare, "projected") else 0
+    watched = training.data
+    assert isinstance(watched, Watched)
+    assert nodes["network"] == len(watched.whole.x) > len(watched.batch_made.x) == nodes["folded_network"]
+    assert watched.whole.copies is None
+
+
 def test_training_is_not_moved_by_the_others() -> None:
     """The other contenders have weights of their own, which stay."""
     (training, framework), (alone, _) = small_training(), small_training()
     bare = BareNetwork(framework)
     before = [parameter.detach().clone() for parameter in framework.parameters()]
-    steps = make_steps(training, bare)
+    steps = make_steps(training, bare, training.data)
     for _ in range(3):
         for step in steps.values():
             step()
@@ -300,7 +319,7 @@ def test_bare_loss_is_that_of_the_training(correction: str) -> None:
     """Its gradients, sent through the heads and the encoder, are those of a first step."""
     training, framework = small_training(correction, batch_size=16, learning_rate=1e-30)
     bare = BareNetwork(framework)
-    data = training.data = Watched(training.data)
+    data = training.data = Watched(training.data, training.data)
     training.advance()
     bare.run(data.batch_made)
     loss = BareLoss(bare, training)

@@ -124,8 +124,9 @@ class Row:
         rounds: How many of these.
         contenders: ``"training"`` (all of it), ``"network"`` (bare), ``"torch_geometric"`` (the same of its layers) and
             ``"gin"`` (alone); parts of the training by themselves: ``"batch"`` (making it of the set), ``"loss"`` (of
-            given embeddings, forward and backward) and ``"optimiser"``. Their ``nanoseconds_by_round`` are of steps
-            always.
+            given embeddings, forward and backward) and ``"optimiser"``. If the training has graphs folded also
+            ``"folded_network"``, the bare one on these, and ``"whole_batch"``, making one of graphs as they are. Their
+            ``nanoseconds_by_round`` are of steps always.
         ratios: ``"training/network"`` and so on: epoch by epoch or step by step, the median.
     """
 
@@ -212,14 +213,14 @@ def _measure_trainings(tasks: dict[str, GraphTask], settings: Settings, progress
 def _measure_training(name: str, correction: str, task: GraphTask, settings: Settings) -> Row:
     config = replace(_config(name, settings), correction=correction, settings=CORRECTION_SETTINGS[correction])
     training, bare = make_training(config, _build(task).train(), task), BareNetwork(_build(task))
-    steps = interleave(make_steps(training, bare), seconds=settings.seconds)
+    steps = interleave(make_steps(training, bare, task.graphs), seconds=settings.seconds)
     timings, unit = in_epochs(steps, training.steps_per_epoch)
     return Row(
         data=name,
         correction=correction,
-        graphs=len(task.samples),
-        features=task.samples.feature_count,
-        batch=min(config.batch_size, len(task.samples)),
+        graphs=len(task.graphs),
+        features=task.graphs.feature_count,
+        batch=min(config.batch_size, len(task.graphs)),
         steps_per_epoch=training.steps_per_epoch,
         unit=unit,
         rounds=timings.rounds,
@@ -254,7 +255,7 @@ def _measure_evaluations(
             needed = f"two classes and {settings.folds} graphs in one of them"
             notes.append(f"Not evaluated: {name}, without labels of {needed}.")
         else:
-            embeddings[name] = embed_graphs(_build(task), task.samples), task.labels
+            embeddings[name] = embed_graphs(_build(task), task.graphs), task.labels
     rows: list[SVMRow] = []
     for scale in (False, True) if settings.scale else (False,):
         chosen = SVMSettings(

@@ -22,28 +22,33 @@ from pucl.training.optimisers import make_optimiser
 STANDING_STILL = 1e-12  # Learning rate of the optimiser that is timed by itself, so that its weights stay.
 
 
-def make_steps(training: Training[GraphBatch], bare: "BareNetwork") -> dict[str, Step]:
-    """All that is timed, by name, each on the batch that the training has just had.
+def make_steps(training: Training[GraphBatch], bare: "BareNetwork", graphs: SampleSet[GraphBatch]) -> dict[str, Step]:
+    """All that is timed, by name, each on the graphs that the training has just had.
+
+    Bare networks have them as they are. Where the training has them folded, so has the loss, after one more turn of
+    the bare network.
 
     Args:
         training: As `pucl train` has it, before its first step. Its data are watched from here on.
         bare: The same network with weights of its own.
+        graphs: All graphs of the training, not folded.
     """
-    seen = training.data = Watched(training.data)
+    seen = training.data = Watched(training.data, graphs)
     loss = BareLoss(bare, training)
     # Weights of the bare network have gradients once it was called, which is before the optimiser's first turn.
     optimiser = make_optimiser("adam", bare.framework.parameters(), lr=STANDING_STILL)
-    steps: dict[str, Step] = {
-        "training": training.advance,
-        "network": lambda: bare.run(seen.batch_made),
-        "gin": lambda: bare.run_encoder(seen.batch_made),
-        "batch": seen.make_again,
-        "loss": lambda: loss.run(seen.batch_made),
-        "optimiser": optimiser.step,
-    }
+    steps: dict[str, Step] = {"training": training.advance, "batch": seen.make_again}
+    if seen.folded:
+        steps["whole_batch"] = seen.make_whole
+    steps["network"] = lambda: bare.run(seen.whole)
+    steps["gin"] = lambda: bare.run_encoder(seen.whole)
+    if seen.folded:
+        steps["folded_network"] = lambda: bare.run(seen.batch_made)
+    steps["loss"] = lambda: loss.run(seen.batch_made)
+    steps["optimiser"] = optimiser.step
     if importlib.util.find_spec("torch_geometric") is not None:
         usual = BareNetwork(as_usual(bare.framework))
-        steps["torch_geometric"] = lambda: usual.run(seen.batch_made)
+        steps["torch_geometric"] = lambda: usual.run(seen.whole)
     return steps
 
 
@@ -52,25 +57,40 @@ class Watched:
 
     Args:
         samples: All of them.
+        graphs: The same, not folded.
     """
 
     batch_made: GraphBatch
     indices: NDArray[np.int64]
+    whole: GraphBatch
+    """The same batch, not folded."""
 
-    def __init__(self, samples: SampleSet[GraphBatch]) -> None:
+    def __init__(self, samples: SampleSet[GraphBatch], graphs: SampleSet[GraphBatch]) -> None:
         self.samples = samples
+        self.graphs = graphs
 
     def __len__(self) -> int:
         return len(self.samples)
 
+    @property
+    def folded(self) -> bool:
+        """Whether samples are not the graphs as they are."""
+        return self.samples is not self.graphs
+
     def batch(self, indices: NDArray[np.int64], /) -> GraphBatch:
         """These samples."""
         self.indices, self.batch_made = indices, self.samples.batch(indices)
+        if not self.folded:
+            self.whole = self.batch_made
         return self.batch_made
 
     def make_again(self) -> GraphBatch:
         """The last batch once more."""
         return self.samples.batch(self.indices)
+
+    def make_whole(self) -> None:
+        """The last batch, not folded."""
+        self.whole = self.graphs.batch(self.indices)
 
 
 class BareNetwork:

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError
-from pucl.data.twins import Twins
 from pucl.shapes import Float, Int, Tensor
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ class GraphBatch:
         graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
         graphs: How many graphs.
         undirected: Whether it is known that every edge is there in both directions, equally often.
-        distinct: Rows of ``x``, one of each kind of node that the encoder cannot tell apart; None if that is not known.
-        copies: How many nodes each of these stands for.
+        copies: How many equal nodes each one stands for; None for one. See `pucl.data.folding.fold`.
+        edge_copies: How many edges to the node that it leads to each one stands for; None for one.
     """
 
     x: Float[Tensor, "node feature"]
@@ -40,8 +39,8 @@ class GraphBatch:
     graph_of: Int[Tensor, " node"]
     graphs: int
     undirected: bool = False
-    distinct: Int[Tensor, " kind"] | None = None
-    copies: Float[Tensor, " kind"] | None = None
+    copies: Float[Tensor, " node"] | None = None
+    edge_copies: Float[Tensor, " edge"] | None = None
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
@@ -50,8 +49,8 @@ class GraphBatch:
             x=self.x.to(device),
             edge_index=self.edge_index.to(device),
             graph_of=self.graph_of.to(device),
-            distinct=None if self.distinct is None else self.distinct.to(device),
             copies=None if self.copies is None else self.copies.to(device),
+            edge_copies=None if self.edge_copies is None else self.edge_copies.to(device),
         )
 
 
@@ -75,7 +74,9 @@ class GraphSet:
         classes: Names of the classes; empty where there are no labels.
         features: What the columns were made from, so that other graphs can have the same; None where they were given.
         notes: What a user should know, e.g. edges that were left out.
-        twins: Nodes that need to be compared only once, if they were looked for; see `find_twins`.
+        copies: float32 [node], how many equal nodes each one stands for in graphs that were folded, see
+            `pucl.data.folding.fold`; None in others.
+        edge_copies: float32 [edge], how many edges each one stands for there.
 
     Example:
         >>> from pucl.data import load_graphs
@@ -96,7 +97,8 @@ class GraphSet:
     classes: tuple[str, ...] = ()
     features: "NodeFeatures | None" = None
     notes: tuple[str, ...] = ()
-    twins: Twins | None = None
+    copies: NDArray[np.float32] | None = None
+    edge_copies: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         check_structure(self.name, self.node_start, self.edge_start, self.edges)
@@ -122,6 +124,14 @@ class GraphSet:
                 )
         if not np.isfinite(self.values).all():
             raise DataError(f"{self.name}: values are features of nodes: expected finite numbers, got NaN or infinity")
+        if (self.copies is None) != (self.edge_copies is None):
+            raise DataError(f"{self.name}: folded graphs have copies of nodes and of edges: expected both or neither")
+        for what, copies, count in (("node", self.copies, nodes), ("edge", self.edge_copies, self.edges.shape[1])):
+            if copies is not None and (copies.dtype != np.float32 or copies.shape != (count,)):
+                raise DataError(
+                    f"{self.name}: copies are one number for each {what}: expected float32 [{count}], got "
+                    f"{copies.dtype} {list(copies.shape)}"
+                )
         check_graph_labels(self.name, self.labels, len(self), self.classes)
 
     def __len__(self) -> int:
@@ -140,6 +150,8 @@ class GraphSet:
     @cached_property
     def undirected(self) -> bool:
         """Whether every edge is there in both directions, equally often. Found out once: encoders save a sort by it."""
+        if self.edge_copies is not None:
+            return False  # A leaf has one edge from its hub, the hub one for all such leaves.
         rows = self.edges + np.repeat(self.node_start[:-1], np.diff(self.edge_start))
         there, back = rows[0] * self.nodes + rows[1], rows[1] * self.nodes + rows[0]
         return bool(np.array_equal(np.sort(there), np.sort(back)))
@@ -160,6 +172,8 @@ class GraphSet:
             classes=self.classes,
             features=self.features,
             notes=self.notes,
+            copies=None if self.copies is None else self.copies[nodes],
+            edge_copies=None if self.edge_copies is None else self.edge_copies[edges],
         )
 
     def batch(self, indices: Indices) -> GraphBatch:
@@ -169,24 +183,20 @@ class GraphSet:
         counts = _counts(self.node_start, chosen)
         first = np.cumsum(counts) - counts  # The row of each graph's first node in this batch.
         edge_index = np.take(self.edges, edges, axis=1) + np.repeat(first, _counts(self.edge_start, chosen))
-        distinct = copies = None
-        if self.twins is not None:
-            kinds = _rows(self.twins.start, chosen)
-            of_graph = np.repeat(first, _counts(self.twins.start, chosen))
-            distinct = torch.from_numpy(self.twins.first[kinds] + of_graph)
-            copies = torch.from_numpy(self.twins.copies[kinds])
         return GraphBatch(
             x=torch.from_numpy(self._expanded(nodes)),
             edge_index=torch.from_numpy(edge_index),
             graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
             graphs=len(chosen),
             undirected=self.undirected,
-            distinct=distinct,
-            copies=copies,
+            copies=None if self.copies is None else torch.from_numpy(self.copies[nodes]),
+            edge_copies=None if self.edge_copies is None else torch.from_numpy(self.edge_copies[edges]),
         )
 
     def to_pyg(self) -> "list[Data]":
         """Each graph as a ``torch_geometric.data.Data`` with ``x``, ``edge_index`` and, where known, ``y``."""
+        if self.copies is not None:
+            raise DataError(f"{self.name}: torch_geometric has no nodes that stand for several: got folded graphs")
         try:
             from torch_geometric.data import Data  # noqa: PLC0415
         except ImportError as error:

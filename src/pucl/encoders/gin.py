@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from pucl.encoders.counted import CountedBatchNorm
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -64,6 +65,9 @@ class GIN(nn.Module):
         Edges may come in any order. Those that rise by their first row, of graphs that say that they are ``undirected``
         (as all batches of a `GraphSet` that is), are taken as they are; others are sorted at each call.
 
+        In graphs with ``copies`` and ``edge_copies``, as `pucl.data.folding.fold` makes them, a node counts as so many
+        in batch norms and in the sum over its graph, and an edge as so many in the sum over neighbours.
+
     References:
         Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019; Sun et al., InfoGraph, ICLR 2020.
     """
@@ -76,18 +80,19 @@ class GIN(nn.Module):
             )
         sizes = [inputs, *[hidden] * (layers - 1)]
         self.convolutions = nn.ModuleList(Convolution(size, hidden) for size in sizes)
-        self.norms = nn.ModuleList(nn.BatchNorm1d(hidden) for _ in sizes)
+        self.norms = nn.ModuleList(CountedBatchNorm(hidden) for _ in sizes)
         self.features = hidden * layers
 
     def forward(self, graphs: Graphs) -> tuple[Float[Tensor, "node features"], Float[Tensor, "graph features"]]:
         """The vector of each node, and of each graph."""
         x, kept = graphs.x, []
+        copies: Tensor | None = getattr(graphs, "copies", None)
         incoming, outgoing = _neighbours(graphs)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(torch.relu_(convolution(x, incoming, outgoing)))
+            x = norm(torch.relu_(convolution(x, incoming, outgoing)), copies)
             kept.append(x)
         local: Tensor = _SideBySide.apply(*kept)  # type: ignore[no-untyped-call]
-        whole: Tensor = _GraphSum.apply(local, graphs.graph_of, graphs.graphs)  # type: ignore[no-untyped-call]
+        whole: Tensor = _GraphSum.apply(local, graphs.graph_of, graphs.graphs, copies)  # type: ignore[no-untyped-call]
         return local, whole
 
 
@@ -123,22 +128,32 @@ class Convolution(nn.Module):
 
 
 class _Lists(NamedTuple):
-    """A list of nodes for each node or graph i: ``members[starts[i]:starts[i + 1]]``."""
+    """A list of nodes for each node or graph i: ``members[starts[i]:starts[i + 1]]``.
+
+    Each member counts ``copies`` times; None for once.
+    """
 
     members: Int[Tensor, " member"]
     starts: Int[Tensor, " start"]
+    copies: Float[Tensor, " member"] | None = None
 
 
-def _lists(owner: Int[Tensor, " member"], members: Int[Tensor, " member"] | None, count: int) -> _Lists:
+def _lists(
+    owner: Int[Tensor, " member"],
+    members: Int[Tensor, " member"] | None,
+    count: int,
+    copies: Float[Tensor, " member"] | None = None,
+) -> _Lists:
     """The members of each owner; without `members` their places."""
     if owner.device.type != "cpu" or not bool((owner[1:] >= owner[:-1]).all()):
         order = owner.argsort(stable=True)
         members = order if members is None else members[order]
+        copies = None if copies is None else copies[order]
     elif members is None:
         members = torch.arange(len(owner))
     starts = torch.zeros(count + 1, dtype=torch.int64, device=owner.device)
     torch.cumsum(torch.bincount(owner, minlength=count), 0, out=starts[1:])
-    return _Lists(members, starts)
+    return _Lists(members, starts, copies)
 
 
 def _neighbours(graphs: Graphs) -> tuple[_Lists, _Lists]:
@@ -147,7 +162,8 @@ def _neighbours(graphs: Graphs) -> tuple[_Lists, _Lists]:
     if getattr(graphs, "undirected", False):
         both = _lists(source, target, nodes)
         return both, both
-    return _lists(target, source, nodes), _lists(source, target, nodes)
+    copies: Tensor | None = getattr(graphs, "edge_copies", None)
+    return _lists(target, source, nodes, copies), _lists(source, target, nodes, copies)
 
 
 def _sums(x: Float[Tensor, "node dim"], lists: _Lists) -> Float[Tensor, "list dim"]:
@@ -156,7 +172,10 @@ def _sums(x: Float[Tensor, "node dim"], lists: _Lists) -> Float[Tensor, "list di
     A bag of embeddings is the quickest of torch's sums over lists: on 63,000 nodes of 32 numbers with 152,000 edges
     1.7 ms, where a sparse matrix takes 5.3 and index_add 18.
     """
-    return F.embedding_bag(lists.members, x, lists.starts, mode="sum", include_last_offset=True)
+    copies = None if lists.copies is None else lists.copies.to(x.dtype)
+    return F.embedding_bag(
+        lists.members, x, lists.starts, mode="sum", include_last_offset=True, per_sample_weights=copies
+    )
 
 
 class _NeighbourSum(torch.autograd.Function):
@@ -175,18 +194,19 @@ class _NeighbourSum(torch.autograd.Function):
 
 
 class _GraphSum(torch.autograd.Function):
-    """The sum over the nodes of each graph."""
+    """The sum over the nodes of each graph, each times its copies."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, graph_of: Tensor, graphs: int) -> Tensor:
-        ctx.save_for_backward(graph_of)
-        return _sums(x, _lists(graph_of, None, graphs))
+    def forward(ctx: Any, x: Tensor, graph_of: Tensor, graphs: int, copies: Tensor | None) -> Tensor:
+        ctx.save_for_backward(graph_of, copies)
+        return _sums(x, _lists(graph_of, None, graphs, copies))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (graph_of,) = ctx.saved_tensors
-        return gradients[0].index_select(0, graph_of), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        graph_of, copies = ctx.saved_tensors
+        g = gradients[0].index_select(0, graph_of)
+        return g if copies is None else g.mul_(copies[:, None]), None, None, None
 
 
 class _SideBySide(torch.autograd.Function):

@@ -23,4 +23,6 @@ class SummedFeatures(nn.Module):
     def forward(self, graphs: Graphs) -> tuple[Float[Tensor, "node features"], Float[Tensor, "graph features"]]:
         """The features of each node as they are, and their sum over each graph."""
         total = torch.zeros(graphs.graphs, self.features, dtype=graphs.x.dtype, device=graphs.x.device)
-        return graphs.x, total.index_add(0, graphs.graph_of, graphs.x)
+        copies: Tensor | None = getattr(graphs, "copies", None)
+        counted = graphs.x if copies is None else graphs.x * copies[:, None]
+        return graphs.x, total.index_add(0, graphs.graph_of, counted)

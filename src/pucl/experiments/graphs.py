@@ -2,8 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import nn
 
 from pucl import processes
 from pucl.data import GraphBatch, GraphSet, load_graphs
-from pucl.data.twins import find_twins
+from pucl.data.folding import fold
 from pucl.encoders.gin import GIN
 from pucl.encoders.heads import ResidualHead
 from pucl.encoders.summed import SummedFeatures
@@ -28,9 +27,7 @@ from pucl.frameworks.infograph import InfoGraph
 from pucl.training.loop import module_of
 
 GRAPHS_AT_ONCE = 128
-TWINS_PAY_TO = (
-    0.5  # Share of nodes that differ, up to which it is worth while to pick them out: REDDIT-BINARY has 0.39.
-)
+FOLDING_PAYS_TO = 0.5  # Share of nodes that differ, up to which graphs are folded: REDDIT-BINARY has 0.39.
 NODES_AT_ONCE = 100_000  # Embedding takes fewer graphs at a time where they are large.
 
 NEIGHBOURS = 10  # Sets of graphs are small: the 200 of images would be half of PTC.
@@ -56,17 +53,21 @@ class GraphTask:
 
     def __init__(self, config: GraphConfig, root: Path | None = None) -> None:
         self.config = config
-        self.samples = limited(load_graphs(config.data, root=root, features=config.features), config.limit)
-        if config.correction not in NOT_TRAINED and config.compat is None:
-            twins = find_twins(self.samples, config.layers)
-            if twins.share <= TWINS_PAY_TO:
-                self.samples = replace(self.samples, twins=twins)
-        self.labels = self.samples.labels
-        self.notes = self.samples.notes
+        self.graphs = limited(load_graphs(config.data, root=root, features=config.features), config.limit)
+        self.labels = self.graphs.labels
+        self.notes = self.graphs.notes
+
+    @cached_property
+    def samples(self) -> GraphSet:
+        """What is trained on: the graphs, folded where that pays. What HCL published knows no copies."""
+        if self.config.correction in NOT_TRAINED or self.config.compat is not None:
+            return self.graphs
+        folded = fold(self.graphs, self.config.layers)
+        return folded if folded.nodes <= FOLDING_PAYS_TO * self.graphs.nodes else self.graphs
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells these graphs from others."""
-        graphs = self.samples
+        graphs = self.graphs
         crc = zlib.crc32(np.ascontiguousarray(graphs.edges).tobytes(), zlib.crc32(graphs.node_start.tobytes()))
         return {"samples": len(graphs), "nodes": graphs.nodes, "features": graphs.feature_count, "crc": crc}
 
@@ -77,7 +78,7 @@ class GraphTask:
                 "InfoGraph is trained by one process: expected no torchrun, got "
                 f"{processes.world_size()} processes; `pucl compare --workers N` runs several trainings side by side"
             )
-        framework = build_infograph(self.config, self.samples.feature_count).to(device)
+        framework = build_infograph(self.config, self.graphs.feature_count).to(device)
         if compiled:
             for part in (framework.local_head, framework.whole_head):  # Sparse products are not for the compiler.
                 part.compile()
@@ -92,7 +93,7 @@ class GraphTask:
         if self.labels is None or not Monitor.possible(self.labels):
             return None
         monitor = Monitor(self.labels)
-        held = self.samples if len(monitor.places) == len(self.samples) else self.samples.subset(monitor.places)
+        held = self.graphs if len(monitor.places) == len(self.graphs) else self.graphs.subset(monitor.places)
         return lambda: monitor.accuracy(embed_graphs(module_of(framework), held))
 
     def can_be_probed(self) -> bool:
@@ -104,7 +105,7 @@ class GraphTask:
 
     def evaluate(self, framework: Framework[GraphBatch]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Classifiers on ten folds of all graphs, and the features themselves."""
-        features = embed_graphs(module_of(framework), self.samples)
+        features = embed_graphs(module_of(framework), self.graphs)
         embeddings: dict[str, Any] = {"train": features}
         if self.labels is None or not self.can_be_probed():
             return {}, embeddings
@@ -113,7 +114,7 @@ class GraphTask:
 
     def about(self, _framework: Framework[GraphBatch]) -> dict[str, Any]:
         """What the columns of a node are."""
-        columns, inputs = self.samples.features, self.samples.feature_count
+        columns, inputs = self.graphs.features, self.graphs.feature_count
         return {
             "columns": None if columns is None else columns.as_record(),
             "inputs": inputs,

@@ -60,12 +60,10 @@ class InfoGraph(nn.Module):
         return True
 
     def pairs(self, batch: Batch[GraphBatch]) -> list[Pairs]:
-        """All nodes against all graphs; of nodes that cannot but be equal, one that counts for all of them."""
+        """All nodes against all graphs; a node that stands for several counts as so many."""
         graphs = batch.samples
         local, whole = self.encoder(graphs)
         graph_of = graphs.graph_of
-        if graphs.distinct is not None:
-            local, graph_of = local.index_select(0, graphs.distinct), graph_of[graphs.distinct]
         pairs = pair_local_global(
             self.local_head(local), self.whole_head(whole), graph_of, temperature=self.temperature
         )

@@ -235,7 +235,7 @@ def samples_of(
         if isinstance(task, ImageTask):
             own, size, classes = task.data.train.labels, len(task.data.train), task.data.train.classes
         elif isinstance(task, GraphTask):
-            own, size, classes = task.labels, len(task.samples), task.samples.classes
+            own, size, classes = task.labels, len(task.graphs), task.graphs.classes
         else:
             raise OtherSamplesError("samples of this kind cannot be drawn")
         if size != count or not (labels is None or _equal(labels, own)):
@@ -246,7 +246,7 @@ def samples_of(
             thumbnails = {"kind": "sheet"} | sheet(np.asarray(task.data.train.pixels[places]), budget)
             note = ""
         else:
-            some = task.samples.subset(places)
+            some = task.graphs.subset(places)
             thumbnails = {"kind": "drawings"} | drawings(some)
             note = _about_parts(some)
     except UNREADABLE as error:

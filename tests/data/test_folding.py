@@ -9,10 +9,11 @@ import torch
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import CORRECTIONS
-from pucl.data import GraphBatch, GraphSet
-from pucl.data.twins import find_twins
+from pucl.data import DataError, GraphBatch, GraphSet
+from pucl.data.folding import fold
 from pucl.encoders.gin import GIN
 from pucl.encoders.heads import ResidualHead
+from pucl.encoders.summed import SummedFeatures
 from pucl.experiments.config import GraphConfig
 from pucl.experiments.graphs import GraphTask
 from pucl.frameworks.framework import Batch
@@ -75,47 +76,91 @@ def in_double(graphs: GraphSet, numbers: list[int]) -> Batch[GraphBatch]:
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_network_cannot_tell_twins_apart(depth: int, directed: bool) -> None:
+def test_there_is_one_node_of_those_that_a_network_cannot_tell_apart(depth: int, directed: bool) -> None:
     graphs = trees(directed=directed)
-    twins = find_twins(graphs, depth)
-    assert int(twins.copies.sum()) == graphs.nodes
+    folded = fold(graphs, depth)
+    assert folded.copies is not None
+    assert int(folded.copies.sum()) == graphs.nodes
+    encoder = network(depth).eval().encoder
     for number in range(len(graphs)):
-        batch = in_double(graphs, [number]).samples
-        vectors = network(depth).eval().encoder(batch)[0].detach()
-        seen: dict[tuple[float, ...], list[int]] = {}
-        for node, vector in enumerate(vectors):
-            seen.setdefault(tuple(round(value, 9) for value in vector.tolist()), []).append(node)
-        mine = slice(twins.start[number], twins.start[number + 1])
-        found = dict(zip(twins.first[mine].tolist(), twins.copies[mine].tolist(), strict=True))
-        for same in seen.values():  # A sum of a node and its neighbours may hide which of them is which.
-            assert sum(copies for first, copies in found.items() if first in same) == len(same)
-        assert directed or len(found) == len(seen)
+        seen: dict[tuple[float, ...], float] = {}
+        for vector in encoder(in_double(graphs, [number]).samples)[0].detach():
+            seen[_rounded(vector)] = seen.get(_rounded(vector), 0) + 1
+        batch = in_double(folded, [number]).samples
+        assert batch.copies is not None
+        found: dict[tuple[float, ...], float] = {}
+        for vector, copies in zip(encoder(batch)[0].detach(), batch.copies.tolist(), strict=True):
+            found[_rounded(vector)] = found.get(_rounded(vector), 0) + copies
+        assert found == seen
+        # Of a tree whose edges lead one way a sum may hide which of the nodes in it is which.
+        assert directed or len(batch.x) == len(seen)
+
+
+def _rounded(vector: torch.Tensor) -> tuple[float, ...]:
+    return tuple(round(value, 9) for value in vector.tolist())
 
 
 def test_features_tell_nodes_apart() -> None:
     graphs = trees()
     values = graphs.values.copy()
     values[: graphs.nodes // 2, 0] = np.arange(graphs.nodes // 2)
-    different = find_twins(replace(graphs, values=values), 2)
-    assert len(different.first) > len(find_twins(graphs, 2).first)
-    zeros = [find_twins(replace(graphs, values=np.full_like(values, zero)), 2) for zero in (0.0, -0.0)]
-    assert np.array_equal(zeros[0].first, zeros[1].first)
+    assert fold(replace(graphs, values=values), 2).nodes > fold(graphs, 2).nodes
+    zeros = [fold(replace(graphs, values=np.full_like(values, zero)), 2) for zero in (0.0, -0.0)]
+    assert np.array_equal(zeros[0].edges, zeros[1].edges)
 
 
-def test_a_batch_has_those_of_its_graphs() -> None:
-    graphs = trees()
-    graphs = replace(graphs, twins=find_twins(graphs, 2))
-    batch = graphs.batch([4, 1])
-    assert batch.distinct is not None
-    assert batch.copies is not None
+def test_neighbours_of_one_kind_are_one_edge() -> None:
+    star = GraphSet(
+        name="star",
+        node_start=np.array([0, 6]),
+        edge_start=np.array([0, 10]),
+        edges=np.array([[0] * 5 + [1, 2, 3, 4, 5], [1, 2, 3, 4, 5] + [0] * 5], np.int32),
+        values=np.ones((6, 1), np.float32),
+        kinds=np.zeros((6, 0), np.int32),
+    )
+    folded = fold(star, 2)
+    assert folded.copies is not None
+    assert folded.edge_copies is not None
+    assert folded.copies.tolist() == [1, 5]
+    assert folded.edges.tolist() == [[1, 0], [0, 1]]
+    assert folded.edge_copies.tolist() == [5, 1]
+
+
+def test_batches_and_subsets_have_the_copies_of_their_graphs() -> None:
+    graphs = fold(trees(), 2)
+    batch, subset = graphs.batch([4, 1]).to("cpu"), graphs.subset([4, 1])
     single = [graphs.batch([number]) for number in (4, 1)]
-    rows = torch.cat([single[0].distinct, single[1].distinct + len(single[0].x)])  # type: ignore[list-item, operator]
-    assert batch.distinct.equal(rows)
-    assert float(batch.copies.sum()) == len(batch.x)
-    moved = batch.to("cpu")
-    assert moved.distinct is not None
-    assert moved.distinct.equal(batch.distinct)
-    assert graphs.subset([1]).twins is None
+    for name in ("copies", "edge_copies"):
+        parts = torch.cat([getattr(one, name) for one in single])
+        assert getattr(batch, name).equal(parts)
+        assert getattr(subset, name).tolist() == parts.tolist()
+    assert batch.edge_index.equal(torch.cat([single[0].edge_index, single[1].edge_index + len(single[0].x)], dim=1))
+
+
+def test_what_folded_graphs_cannot_be() -> None:
+    folded = fold(trees(), 2)
+    with pytest.raises(ValueError, match="folded once"):
+        fold(folded, 2)
+    with pytest.raises(DataError, match="no nodes that stand for several"):
+        folded.to_pyg()
+    with pytest.raises(DataError, match="both or neither"):
+        replace(folded, edge_copies=None)
+    with pytest.raises(DataError, match=r"for each edge: expected float32"):
+        replace(folded, edge_copies=np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_norms_and_sums_are_those_of_all_nodes(training: bool) -> None:
+    graphs, numbers = trees(), [0, 1, 2, 3, 4, 5]
+    networks = [network(3).train(training) for _ in range(2)]
+    wholes = [
+        each.encoder(in_double(some, numbers).samples)[1]
+        for each, some in zip(networks, (graphs, fold(graphs, 3)), strict=True)
+    ]
+    torch.testing.assert_close(wholes[1], wholes[0])
+    torch.testing.assert_close(networks[1].state_dict(), networks[0].state_dict())  # Running statistics too.
+    raw = [SummedFeatures(3)(some.batch(numbers))[1] for some in (graphs, fold(graphs, 3))]
+    torch.testing.assert_close(raw[1], raw[0])
 
 
 @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
@@ -125,7 +170,7 @@ def test_loss_and_gradients_are_those_of_all_nodes(correction: str, share: Share
     graphs, numbers = trees(), [0, 1, 2, 3, 4, 5]
     rule = CORRECTIONS[correction](**SETTINGS[correction])
     losses, gradients = [], []
-    for each in (graphs, replace(graphs, twins=find_twins(graphs, 2))):
+    for each in (graphs, fold(graphs, 2)):
         framework = network(2, share=share)
         if objective == "infonce":
             framework.temperature = 0.5
@@ -154,14 +199,15 @@ def test_copies_are_anchors_that_are_there_several_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "picked"),
+    ("changes", "folds"),
     [({}, True), ({"correction": "untrained"}, False), ({"compat": "hcl", "correction": "hard"}, False)],
 )
-def test_a_run_picks_them_out_where_they_are_many(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], picked: bool
+def test_a_run_folds_graphs_where_it_pays(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], folds: bool
 ) -> None:
     monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_, **__: trees(60, leaves=12))
     settings = {"tau_plus": 0.2, "beta": 1.0} if "compat" in changes else {}
     values = {"framework": "infograph", "data": "trees", "correction": "plain"} | changes
     task = GraphTask(GraphConfig(**values, settings=settings))  # type: ignore[arg-type]
-    assert (task.samples.twins is not None) == picked
+    assert (task.samples.copies is not None) == folds
+    assert task.graphs.copies is None
