@@ -51,6 +51,11 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
+def usable_cores() -> int:
+    """Cores that this process may run on, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Let torch compute in half precision where that is safe, for the span of a `with`."""
     return torch.autocast(device.type, dtype=getattr(torch, precision), enabled=precision != "float32")

@@ -25,7 +25,6 @@ from pucl.benchmarks.measure import (
     library_versions,
     machine_facts,
     torch_threads,
-    usable_cores,
 )
 from pucl.benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
 from pucl.benchmarks.train import Figures
@@ -33,6 +32,7 @@ from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
 from pucl.data import DataMissingError
 from pucl.data.sources.tu_collection import known_graphs
+from pucl.devices import usable_cores
 from pucl.evaluation.folds import FOLDS
 from pucl.evaluation.svm import INNER_FOLDS
 from pucl.experiments.config import RunConfig, choose

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pucl.benchmarks.measure import machine_facts, torch_threads, usable_cores
+from pucl.benchmarks.measure import machine_facts, torch_threads
+from pucl.devices import usable_cores
 from pucl.experiments.compare import grid_of
 from pucl.experiments.grid import Means, run_grid
 from pucl.experiments.recipes import recipe

@@ -22,10 +22,10 @@ from pucl.benchmarks.measure import (
     machine_facts,
     peak_in_child,
     torch_threads,
-    usable_cores,
 )
 from pucl.contrast.correction import check_range
 from pucl.contrast.streaming import TILE
+from pucl.devices import usable_cores
 from pucl.losses import ContrastiveLoss, DebiasedLoss, FlooredWarning, HardLoss, NTXentLoss, PUCLLoss, RingLoss
 from pucl.shapes import Float, Tensor
 

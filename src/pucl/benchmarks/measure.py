@@ -23,6 +23,7 @@ import torch
 
 import pucl
 from pucl.contrast.correction import check_range
+from pucl.devices import usable_cores
 
 Step = Callable[[], object]
 """Something to be measured: called without arguments, again and again."""
@@ -210,11 +211,6 @@ def available_memory() -> int | None:
     except (OSError, ValueError):
         return available
     return available if limit == "max" else max(0, min(available, int(limit) - used))
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine_facts() -> dict[str, object]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.benchmarks.measure import machine_facts, usable_cores
+from pucl.benchmarks.measure import machine_facts
 from pucl.contrast.correction import check_range
+from pucl.devices import usable_cores
 from pucl.evaluation import SVMResult, cross_validated_svm
 from pucl.evaluation.svm import COSTS
 

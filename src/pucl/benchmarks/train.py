@@ -25,7 +25,6 @@ from pucl.benchmarks.measure import (
     machine_facts,
     peak_in_child,
     torch_threads,
-    usable_cores,
 )
 from pucl.benchmarks.views import ViewsCost, measure_views
 from pucl.contrast.compare import compare
@@ -33,6 +32,7 @@ from pucl.contrast.correction import Correction, check_range
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
 from pucl.data import ImageSet
+from pucl.devices import usable_cores
 from pucl.encoders import ARCHITECTURES, Adopted, ResNet
 from pucl.experiments.build import build_framework
 from pucl.experiments.config import FRAMEWORKS, ImageConfig, choose

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
-from pucl.benchmarks.measure import Spread, interleave, torch_threads, usable_cores
+from pucl.benchmarks.measure import Spread, interleave, torch_threads
+from pucl.devices import usable_cores
 from pucl.views import SimCLRViews
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from pucl.experiments.grid import Means, cores
+from pucl.devices import usable_cores
+from pucl.experiments.grid import Means
 from pucl.progress import Line
 
 
@@ -69,7 +70,7 @@ def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Me
         arguments: As parsed.
         workers: How many, where none are given; None for as many as there are cores.
     """
-    usual = cores() if workers is None else workers
+    usual = usable_cores() if workers is None else workers
     return Means(
         root=arguments.root,
         device=arguments.device,

@@ -14,7 +14,7 @@ from pucl.doctor.finding import Finding
 
 def find_machine() -> list[Finding]:
     """System, cores, threads and memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = devices.usable_cores()
     threads = torch.get_num_threads()
     return [
         Finding(name="system", value=platform.platform()),

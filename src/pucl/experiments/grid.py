@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from pucl import processes
+from pucl.devices import usable_cores
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
@@ -223,7 +224,7 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None)
     """In processes of this machine."""
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
-    threads = max(1, cores() // means.workers)
+    threads = max(1, usable_cores() // means.workers)
     with (
         warnings.catch_warnings(),
         _interrupted_late() as stopped,
@@ -254,7 +255,7 @@ def _on_ray(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> 
     """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
     from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
 
-    threads = max(1, cores() // means.workers)
+    threads = max(1, usable_cores() // means.workers)
     with (
         _ray_cluster(means, threads),
         parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
@@ -339,11 +340,6 @@ def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
         words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         return Done(job=job, result=None, error=words, seconds=time.monotonic() - began)
     return Done(job=job, result=result, error=None, seconds=time.monotonic() - began)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _watched = threading.Event()

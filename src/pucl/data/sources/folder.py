@@ -5,7 +5,6 @@ Decoding costs more than anything else that is done with a small picture, so it 
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +22,7 @@ from pucl.data.sources.listing import Listing, list_pictures
 from pucl.data.sources.picture import need_pillow, read_picture, shorter_side
 from pucl.data.split import TEST_SHARE, check_share, held_back
 from pucl.data.stored import Stored, stored
+from pucl.devices import usable_cores
 from pucl.progress import Progress
 
 LARGEST_DEFAULT = 64
@@ -55,7 +55,7 @@ def read_folder(
     names = [name for name, _, _ in listing.files]
     size = image_size or _usual_size(folder, names)
     entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
-    done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or _cores()))
+    done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
     return _assembled(folder, listing, done, test_share)
 
 
@@ -150,7 +150,3 @@ def _attempt(path: Path, size: int) -> NDArray[np.uint8] | str:
         if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
             raise DataError(f"{path} cannot be read: {error.strerror}") from error
         return (str(error) or type(error).__name__).replace(str(path), path.name)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
