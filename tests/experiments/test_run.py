@@ -17,7 +17,7 @@ import torch
 
 from pucl import devices
 from pucl.cli import main
-from pucl.data import load
+from pucl.data import DataError, load
 from pucl.evaluation import FullBatchLinearProbe
 from pucl.experiments import images as images_module
 from pucl.experiments.compare import compare_corrections
@@ -307,6 +307,18 @@ def test_a_setting_that_cannot_be_costs_no_directory(pictures: Path, tmp_path: P
     assert main([*command, "--batch-size=12", "--temperature=-1"]) == 2
     assert main([*command, "--batch-size=500"]) == 2
     assert main([*command, "--batch-size=12"]) == 0
+
+
+def test_a_run_that_came_to_nothing_leaves_nothing(pictures: Path, tmp_path: Path) -> None:
+    missing = replace(small(pictures), data=str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="nowhere"):
+        run(missing, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    run(small(pictures, epochs=1), tmp_path / "run")
+    before = sorted(path.name for path in (tmp_path / "run").iterdir())
+    with pytest.raises(ValueError, match="holds another run"):
+        run(missing, tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
 
 
 def test_other_images_are_not_continued_on(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

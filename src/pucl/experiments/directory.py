@@ -4,7 +4,7 @@ import fcntl
 import json
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,19 @@ class RunDirectory:
                 write_json(self.path / "config.json", config.as_json())
             if self.result() is None:
                 write_json(self.path / "environment.json", environment(device))
-            yield
+            try:
+                yield
+            except BaseException:
+                if not self.begun:
+                    self._clear()
+                raise
+
+    def _clear(self) -> None:
+        """Leave nothing of a run that came to nothing, such as one whose data are not there."""
+        for name in ("config.json", "environment.json", ".lock"):  # The lock last: until then it is ours.
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # Somebody else's file is a reason to stay.
+            self.path.rmdir()
 
     @property
     def begun(self) -> bool:
