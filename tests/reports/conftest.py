@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from pucl.experiments.compare import compare_corrections
 from pucl.experiments.recipes import recipe
 from pucl.reports.page import space
+from small_runs import save_pictures
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -32,15 +32,8 @@ def _missing(_: object) -> None:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two kinds of small pictures, bright at the top or at the bottom, in a .npz file."""
-    random = np.random.default_rng(0)
-    labels = np.arange(100) % 2
-    images = random.integers(0, 120, (100, 16, 16, 3))
-    images[labels == 0, :8] += 120
-    images[labels == 1, 8:] += 120
-    path = tmp_path_factory.mktemp("data") / "pictures.npz"
-    np.savez(path, images=images.astype(np.uint8), labels=labels, classes=np.array(CLASSES))
-    return path
+    """Two kinds of small pictures, of classes with awkward names."""
+    return save_pictures(tmp_path_factory.mktemp("data") / "pictures.npz", 100, 16, CLASSES)
 
 
 @pytest.fixture(scope="session")
