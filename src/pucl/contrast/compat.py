@@ -61,10 +61,9 @@ def hcl_graph_loss(
 
 def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
     """What HCL's published loss makes of nodes and graphs; it exists as a mean, so each node is given that mean."""
+    pairs = pairs.one_by_one()
     if pairs.query_ids is None:
         raise ValueError("HCL's loss compares nodes with graphs: expected pairs that know the graph of each node")
-    if pairs.copies is not None:
-        raise ValueError("HCL's loss is a mean over all nodes: expected all of them, got one for several")
     loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction)
     nodes, graphs = pairs.shape
     positive, query = pairs.positives().detach(), pairs.query.detach()

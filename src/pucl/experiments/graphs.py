@@ -59,8 +59,8 @@ class GraphTask:
 
     @cached_property
     def samples(self) -> GraphSet:
-        """What is trained on: the graphs, folded where that pays. What HCL published knows no copies."""
-        if self.config.correction in NOT_TRAINED or self.config.compat is not None:
+        """What is trained on: the graphs, folded where that pays."""
+        if self.config.correction in NOT_TRAINED:
             return self.graphs
         folded = fold(self.graphs, self.config.layers)
         return folded if folded.nodes <= FOLDING_PAYS_TO * self.graphs.nodes else self.graphs
