@@ -86,7 +86,7 @@ def findings_of(name: str, lines: list[dict[str, Any]]) -> str:
     for probe, protocol in (("svm", "by the references' protocol"), ("svm_scaled", "on scaled features")):
         for side in ("above", "below"):
             names = [
-                f"{row['name']} ({row['differences'][probe]['mean']:+.2f})"
+                f"{row['name']} ({row['differences'][probe]['mean']:+.2f}{of_the_oracle(row, rows['oracle'], probe)})"
                 for row in lines
                 if row["name"].startswith("+")
                 and certain(row["differences"][probe])
@@ -102,6 +102,14 @@ def findings_of(name: str, lines: list[dict[str, Any]]) -> str:
         f"{interval(rows['raw features']['differences']['svm'])}. The best mean is that of {best['name']}, "
         f"{spread(best['scores']['svm'])}."
     )
+
+
+def of_the_oracle(row: dict[str, Any], oracle: dict[str, Any], probe: str) -> str:
+    """Which share of the oracle's gain over plain a row has, where both are beyond chance."""
+    gain, most = row["differences"][probe], oracle["differences"][probe]
+    if not certain(most) or most["mean"] <= 0 or gain["mean"] <= 0:
+        return ""
+    return f", {gain['mean'] / most['mean']:.0%} of the oracle's"
 
 
 def plain_of(lines: list[dict[str, Any]]) -> dict[str, Any]:
