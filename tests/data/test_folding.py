@@ -194,7 +194,7 @@ def test_what_hcl_published_is_the_same_for_folded_graphs(correction: str) -> No
         (pairs,) = framework.pairs(in_double(each, numbers))
         outcome = compare_as_published(pairs, rule)
         outcome.loss.mean().backward()
-        outcomes.append((outcome.loss, outcome.positive_similarity, outcome.unlabelled_similarity))
+        outcomes.append(outcome.loss.mean())
         gradients.append([parameter.grad for parameter in framework.parameters()])
     torch.testing.assert_close(outcomes[1], outcomes[0])
     torch.testing.assert_close(gradients[1], gradients[0])

@@ -23,6 +23,7 @@ def hcl_graph_loss(
     whole: Float[Tensor, "graph dim"],
     graph_of: Int[Tensor, " node"],
     correction: Correction,
+    copies: Float[Tensor, " node"] | None = None,
 ) -> Float[Tensor, ""]:
     r"""The graph loss of HCL as its authors published it, defects included.
 
@@ -33,7 +34,8 @@ def hcl_graph_loss(
 
     Compared with the corrected expectation: the positive term is *added* where it should be taken off; the weights
     :math:`r = \exp(-2 \beta T / \max |T|)` favour *easy* graphs; pairs that should be masked take part as T = 0, in
-    the row means of r and as constants in both sums.
+    the row means of r and as constants in both sums. A node that stands for several equal ones, by `copies`, counts as
+    so many.
 
     Use `Hard` with the Jensen-Shannon objective for the loss that was meant.
     """
@@ -41,14 +43,18 @@ def hcl_graph_loss(
     if beta is None:
         raise ValueError(f"compat='hcl' is for corrections with a tilt (Debiased, Hard, PUCL), got {correction}")
     pairs = pair_local_global(local, whole, graph_of)
-    nodes, graphs = pairs.shape
+    nodes, graphs = len(local) if copies is None else copies.sum(), len(whole)
+
+    def total(part: Tensor) -> Tensor:
+        return part.sum() if copies is None else copies.to(part.dtype) @ part.sum(dim=1)
+
     own = graph_of[:, None] == torch.arange(graphs, device=whole.device)
     scores = pairs.query @ pairs.key.T
     positive, negative = scores * own, scores * ~own
     log2 = math.log(2.0)
     positive_part = log2 - softplus(-positive) - tau / (1 - tau) * softplus(positive)
     # Where the pair is masked, the reference takes off the first two terms at T = 0, but not the third.
-    positive_mean = positive_part.sum() / nodes
+    positive_mean = total(positive_part) / nodes
     if beta == 0:
         negative_part = (softplus(negative) - log2) / (1 - tau)
     else:
@@ -56,22 +62,21 @@ def hcl_graph_loss(
         hardness = torch.exp(-2 * beta * negative / largest)
         hardness = hardness / hardness.mean(dim=1, keepdim=True)
         negative_part = hardness * softplus(negative) / (1 - tau) - log2
-    return negative_part.sum() / (nodes * (graphs - 1)) - positive_mean
+    return total(negative_part) / (nodes * (graphs - 1)) - positive_mean
 
 
 def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
     """What HCL's published loss makes of nodes and graphs; it exists as a mean, so each node is given that mean."""
-    pairs = pairs.one_by_one()
     if pairs.query_ids is None:
         raise ValueError("HCL's loss compares nodes with graphs: expected pairs that know the graph of each node")
-    loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction)
-    nodes, graphs = pairs.shape
+    loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction, pairs.copies)
+    anchors, graphs = pairs.shape
     positive, query = pairs.positives().detach(), pairs.query.detach()
     others = query.sum(dim=0) @ pairs.key.detach().sum(dim=0) - positive.sum()
     return Outcome(
-        loss=loss.expand(nodes),
+        loss=loss.expand(anchors),
         floored=loss.new_zeros(()),
         tau_plus=correction.tau_plus,
         positive_similarity=positive.mean(),
-        unlabelled_similarity=others / (nodes * (graphs - 1)),
+        unlabelled_similarity=others / (anchors * (graphs - 1)),
     )

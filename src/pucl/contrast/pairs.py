@@ -87,15 +87,7 @@ class Pairs:
             drawn=self.drawn,
         )
 
-    def one_by_one(self) -> "Pairs":
-        """Each anchor as often as it is there, for what does not know copies."""
-        if self.copies is None:
-            return self
-        each = torch.repeat_interleave(self.copies.long())
-        # Gradients of index_select are added up much faster than those of an index in brackets.
-        return replace(self.rows(each), query=self.query.index_select(0, each), copies=None)
-
-    def rows(self, rows: slice | Int[Tensor, " row"]) -> "Pairs":
+    def rows(self, rows: slice) -> "Pairs":
         """These anchors alone."""
         return replace(
             self,
