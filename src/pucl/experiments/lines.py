@@ -38,6 +38,7 @@ class Line:
         differences: To the row that all are compared with, seed by seed; empty for that row itself, or without it.
         floored: Share of anchors at the floor in the last epoch; None where nothing was trained.
         seconds: Of training, for one seed.
+        processor_seconds: Of all processors together, for training and evaluation with all seeds.
         failed: What went wrong with other seeds.
     """
 
@@ -49,6 +50,7 @@ class Line:
     differences: dict[str, Difference]
     floored: float | None
     seconds: float
+    processor_seconds: float = 0.0
     failed: tuple[str, ...] = ()
 
     @property
@@ -105,6 +107,7 @@ def make_line(
         },
         floored=sum(run.get("floored", 0.0) for run in runs) / len(runs) if trained else None,
         seconds=sum(run["seconds"] for run in runs) / len(runs) if runs else 0.0,
+        processor_seconds=sum(run.get("processor_seconds", 0.0) for run in runs),
         failed=tuple(failed),
     )
 

@@ -45,12 +45,15 @@ class Table:
     Args:
         parts: What was run.
         lines: By the name of the part, its rows.
-        seconds: Of all processors together, for all runs.
     """
 
     parts: tuple[Part, ...]
     lines: dict[str, tuple[Line, ...]]
-    seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Of all processors together, for all runs."""
+        return sum(line.processor_seconds for lines in self.lines.values() for line in lines)
 
     @property
     def failed(self) -> list[str]:
@@ -123,7 +126,6 @@ def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command:
     made = Table(
         parts=tuple(parts),
         lines={part.name: tuple(lines_of(part.rows, by_part[part.name], part.base)) for part in parts},
-        seconds=sum(each.result.get("processor_seconds", 0.0) for each in done if each.result is not None),
     )
     write_json(out / "table.json", origin(command) | made.as_json())
     write_whole(out / "table.csv", as_csv(made).encode())
