@@ -131,7 +131,7 @@ def test_the_command_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_two_workers_find_what_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(grid, "cores", lambda: 2)  # One thread for each, as for this process.
+    monkeypatch.setattr(grid, "usable_cores", lambda: 2)  # One thread for each, as for this process.
     block(tmp_path / "two" / "deb" / "seed-1")
     block(tmp_path / "one" / "deb" / "seed-1")
     corrections = list(ROWS)

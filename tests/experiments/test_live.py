@@ -379,7 +379,7 @@ def test_one_by_one_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_side_by_side_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "cores", lambda: 2)
+    monkeypatch.setattr(grid, "usable_cores", lambda: 2)
     rows = {"plain": small_run(epochs=20), "deb": small_run("deb", epochs=20)}
     with on_terminal(monkeypatch, 60, 12) as terminal:
         found = run_grid(grid_of(rows, 2), tmp_path, Means(workers=2), Display(Line()))

@@ -117,7 +117,7 @@ def test_a_table_that_was_stopped_goes_on(command: list[str], tmp_path: Path) ->
 def test_two_workers(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(grid, "cores", lambda: 2)  # One thread for each, as for this process.
+    monkeypatch.setattr(grid, "usable_cores", lambda: 2)  # One thread for each, as for this process.
     rows = ["--rows=InfoGraph;+PUCL 0.5", "--seeds=1"]
     assert main([*command, *rows]) == 0
     assert main([*command, *rows, "--workers=2", "--out", str(tmp_path / "two")]) == 0
