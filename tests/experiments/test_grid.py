@@ -260,7 +260,7 @@ def start(command: list[str]) -> "subprocess.Popen[str]":
 def numbers_of(out: Path) -> list[dict[str, Any]]:
     """The rows of a comparison, but for how long they took."""
     lines = json.loads((out / "comparison.json").read_text())["lines"]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+    return [{name: value for name, value in line.items() if not name.endswith("seconds")} for line in lines]
 
 
 def step_of(row: Path) -> int:
