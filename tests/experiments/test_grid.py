@@ -215,20 +215,21 @@ def test_ctrl_c_saves_what_is_going_on(few_graphs: Path, tmp_path: Path) -> None
     """As a terminal does it: the signal reaches the grid and its workers. The same command then goes on."""
     command = [sys.executable, "-m", "pucl", "compare", "infograph", str(few_graphs), "--corrections=plain,pucl"]
     command += ["--seeds=1", "--epochs=40000", "--batch-size=16", "--probes=knn", "--workers=2", "--out", str(tmp_path)]
+    command += ["--checkpoint-seconds=1"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(  # noqa: S603
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     rows = [tmp_path / name / "seed-0" for name in ("plain", "pucl")]
-    end = time.monotonic() + 120
-    while not all((row / "config.json").exists() for row in rows) and time.monotonic() < end:
-        time.sleep(0.05)
-    time.sleep(8.0)  # So that one of them is at its training, however busy the machine.
+    # However busy the machine, one of them is at its training then.
+    wait_until(lambda: any((row / "checkpoint.pt").exists() for row in rows), 120)
+    interrupted = time.time() - 0.1  # The clock of a file system may be a little behind.
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert "the same command goes on" in errors
-    assert any((row / "checkpoint.pt").exists() for row in rows)
+    kept = [row / "checkpoint.pt" for row in rows if (row / "checkpoint.pt").exists()]
+    assert max(file.stat().st_mtime for file in kept) >= interrupted
     assert not any((row / "result.json").exists() for row in rows)
 
 
