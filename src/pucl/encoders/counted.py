@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from pucl.encoders.running import remember
 from pucl.shapes import Float, Tensor
 
 
@@ -35,11 +36,7 @@ class CountedBatchNorm(nn.BatchNorm1d):
         y, mean, variance = _CountedNorm.apply(  # type: ignore[no-untyped-call]
             input, copies.to(input.dtype), self.weight, self.bias, count, self.eps
         )
-        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-            self.running_mean.lerp_(mean, share)
-            self.running_var.lerp_(variance * (count / (count - 1)), share)
+        remember(self, mean, variance, count)
         return y
 
 

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from pucl import processes
+from pucl.encoders.running import remember
 from pucl.shapes import Float, Tensor
 
 
@@ -35,7 +36,7 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
         shape = [1, -1, *[1] * (x.ndim - 2)]
         centred = x - mean.view(shape)
         variance = processes.sum_with_gradient(centred.square().sum(axes)) / count
-        self._remember(mean.detach(), variance.detach() * (count / (count - 1)))
+        remember(self, mean.detach(), variance.detach(), count)
         y = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
             y = y * self.weight.view(shape) + self.bias.view(shape)
@@ -44,15 +45,6 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002
         if input.ndim < 2:
             raise ValueError(f"batch norm is over channels: expected [batch, channel, ...], got {list(input.shape)}")
-
-    def _remember(self, mean: Float[Tensor, " channel"], variance: Float[Tensor, " channel"]) -> None:
-        """Move the running statistics, of which the variance is the unbiased one, as torch does."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
-        self.num_batches_tracked.add_(1)
-        share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), share)
 
 
 def synchronise_batch_norms(module: nn.Module, device: torch.device) -> nn.Module:
