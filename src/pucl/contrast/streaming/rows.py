@@ -17,7 +17,7 @@ from pucl.contrast.streaming.gradients import go_back, remember, room
 from pucl.contrast.streaming.left_out import LeftOut, left_out
 from pucl.shapes import Float, Tensor
 
-WHOLE_ROWS = 1 << 17  # Logits in a tile of whole rows: two buffers of 512 KiB of float32 stay in cache.
+WHOLE_ROWS = 1 << 19  # Logits in a tile of whole rows, 2 MiB of float32: with smaller ones threads wait for each other.
 KEPT = 1 << 26  # Bytes of slopes that may wait for the backward pass; 131,000 nodes with 128 graphs.
 
 
