@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -228,7 +229,16 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"precision": "float8"}, "'float8' is no precision"), ({"monitor": -1}, "how many times to look")],
+    [
+        ({"precision": "float8"}, "'float8' is no precision"),
+        ({"monitor": -1}, "how many times to look"),
+        ({"epochs": 0}, "how often all data are seen: expected at least 1, got 0"),
+        ({"batch_size": 1}, "samples in a step: expected at least 2, got 1"),
+        ({"clip": 0.0}, "norm that a gradient may have: expected above 0, got 0"),
+        ({"optimiser": "adm"}, "got adm. Did you mean 'adam'"),
+        ({"learning_rate": -1.0}, "the step size: expected a finite lr > 0"),
+        ({"schedule": "cosin"}, "'cosin' is no schedule"),
+    ],
 )
 def test_settings_that_cannot_be(pictures: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -255,6 +265,13 @@ def test_a_device_that_is_not_there(pictures: Path, tmp_path: Path, device: str,
         pytest.skip("this machine has CUDA")
     with pytest.raises(ValueError, match=message):
         run(small(pictures), tmp_path / "run", device=device)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan])
+def test_no_time_between_checkpoints(pictures: Path, tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(ValueError, match="a kill may cost at most: expected 0 or more"):
+        run(small(pictures), tmp_path / "run", checkpoint_seconds=seconds)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

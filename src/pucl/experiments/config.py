@@ -14,7 +14,8 @@ from pucl.devices import PRECISIONS, Precision
 from pucl.encoders.resnet import Stem
 from pucl.frameworks.infograph import SHARES, Share
 from pucl.texts import did_you_mean
-from pucl.training.optimisers import Schedule
+from pucl.training.loop import check_plan
+from pucl.training.optimisers import SCHEDULES, Schedule, check_optimiser
 
 PLAIN, ORACLE, UNTRAINED, RAW = "plain", "oracle", "untrained", "raw"
 ROWS = (*CORRECTIONS, ORACLE, UNTRAINED, RAW)
@@ -81,6 +82,9 @@ class RunConfig:
             raise ValueError(f"a run of {self.framework} is described by a {kind}, got a {type(self).__name__}")
         choose("correction", self.correction, ROWS)
         choose("precision", self.precision, PRECISIONS)
+        choose("schedule", self.schedule, SCHEDULES)
+        check_plan(self.epochs, self.batch_size, self.clip)
+        check_optimiser(self.optimiser, self.learning_rate, self.momentum, self.weight_decay)
         check_floor(self.floor)
         if self.seed < 0:
             raise ValueError(f"seed is where random numbers start: expected 0 or more, got {self.seed}")

@@ -21,7 +21,7 @@ from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
-from pucl.experiments.run import SILENT, run
+from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
 from pucl.progress import duration
 
 LOCAL = "local"  # The Ray cluster that is this machine.
@@ -96,6 +96,7 @@ class Means:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise ValueError(f"workers is how many runs go on at a time: expected at least 1, got {self.workers}")
+        check_checkpoint_seconds(self.checkpoint_seconds)
 
 
 def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SILENT) -> list[Done]:

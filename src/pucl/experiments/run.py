@@ -53,6 +53,7 @@ def run(
         tensorboard: Write metrics as TensorBoard's events as well.
         display: Shows how it goes.
     """
+    check_checkpoint_seconds(checkpoint_seconds)
     need_safetensors()  # Now, so that the end of a training does not fail for want of it.
     directory, place = RunDirectory(out), choose_device(device)
     check_precision(place, config.precision)
@@ -213,6 +214,14 @@ def build_plan(config: RunConfig, samples: int) -> Plan:
         compat=config.compat if isinstance(config, GraphConfig) else None,
     )
     return plan
+
+
+def check_checkpoint_seconds(seconds: float) -> None:
+    """Refuse what is no time between checkpoints."""
+    if not seconds >= 0:  # NaN neither.
+        raise ValueError(
+            f"checkpoint_seconds is how much work a kill may cost at most: expected 0 or more, got {seconds:g}"
+        )
 
 
 def _prepare(config: RunConfig, root: Path | None) -> None:

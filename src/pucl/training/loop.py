@@ -73,19 +73,22 @@ class Plan:
     compat: Compat | None = None
 
     def __post_init__(self) -> None:
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {self.clip}")
-        if self.epochs < 1:
-            raise ValueError(f"epochs is how often all data are seen: expected at least 1, got {self.epochs}")
-        if self.batch_size < 2:
-            raise ValueError(
-                f"batch_size is the number of samples in a step: expected at least 2, got {self.batch_size}"
-            )
+        check_plan(self.epochs, self.batch_size, self.clip)
 
     def steps_per_epoch(self, samples: int) -> int:
         """How many steps see so many samples once."""
         rest = self.keep_rest and samples % self.batch_size >= 2 * processes.world_size()
         return samples // self.batch_size + int(rest)
+
+
+def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
+    """Refuse lengths by which nothing could be trained; see `Plan`."""
+    if clip is not None and not clip > 0:
+        raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {clip}")
+    if epochs < 1:
+        raise ValueError(f"epochs is how often all data are seen: expected at least 1, got {epochs}")
+    if batch_size < 2:
+        raise ValueError(f"batch_size is the number of samples in a step: expected at least 2, got {batch_size}")
 
 
 @dataclass

@@ -137,12 +137,7 @@ def make_optimiser(
         The references: SimCLR with Adam 1e-3 and weight decay 1e-6, or LARS 1.0 and 1e-6; MoCo with SGD .06 at
         batch 512 and 5e-4; CMC with SGD .03 and 1e-4.
     """
-    if name not in OPTIMISERS:
-        raise ValueError(
-            f"optimiser names a rule of descent: expected one of {', '.join(OPTIMISERS)}, got {name}."
-            f"{did_you_mean(name, OPTIMISERS)}"
-        )
-    _check(lr, momentum, weight_decay)
+    check_optimiser(name, lr, momentum, weight_decay)
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     if not trained:
         raise ValueError("parameters are what is trained: expected at least one that needs a gradient, got none")
@@ -197,6 +192,16 @@ def schedule(
     if kind == "step":
         return float(decay ** sum(step >= milestone * total_steps for milestone in milestones))
     return 1.0
+
+
+def check_optimiser(name: str, lr: float, momentum: float, weight_decay: float) -> None:
+    """Refuse what `make_optimiser` cannot make."""
+    if name not in OPTIMISERS:
+        raise ValueError(
+            f"optimiser names a rule of descent: expected one of {', '.join(OPTIMISERS)}, got {name}."
+            f"{did_you_mean(name, OPTIMISERS)}"
+        )
+    _check(lr, momentum, weight_decay)
 
 
 def _check(lr: float, momentum: float, weight_decay: float) -> None:
