@@ -364,6 +364,21 @@ def _read(path: Path) -> str:
         return ""
 
 
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "nobody answers there"),
+        ("here", "expected HOST:PORT, auto or local"),
+        ("here:there", "expected HOST:PORT, auto or local"),
+    ],
+)
+def test_a_cluster_that_is_not_there(tmp_path: Path, address: str, message: str) -> None:
+    pytest.importorskip("ray", reason="the ray extra is not installed")
+    with pytest.raises(ValueError, match=message):
+        run_grid(grid_of(ROWS, 1), tmp_path / "out", Means(ray=address))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_ray_gives_the_numbers_of_this_machine(few_graphs: Path, tmp_path: Path) -> None:
     """A real cluster, of this machine alone."""

@@ -17,6 +17,7 @@ import torch
 
 from pucl import processes
 from pucl.devices import usable_cores
+from pucl.experiments.cluster import ray_cluster
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
@@ -24,7 +25,6 @@ from pucl.experiments.live import Live, Positions
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
 from pucl.progress import duration
 
-LOCAL = "local"  # The Ray cluster that is this machine.
 NOWHERE: Positions = {}
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
 
@@ -125,8 +125,10 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     with live or nullcontext():
         if alone:
             going = _one_by_one(left, out, means, display, live)
+        elif means.ray is None:
+            going = _side_by_side(left, out, means, live)
         else:
-            going = (_side_by_side if means.ray is None else _on_ray)(left, out, means, live)
+            going = _on_ray(means.ray, left, out, means, live)
         for each in going:
             done[each.job.place] = each
             ahead.note(each)
@@ -252,13 +254,13 @@ def _sent(jobs: Iterable[Job], live: Live | None) -> Iterator[Job]:
         yield job
 
 
-def _on_ray(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
+def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
     """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
     from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
 
     threads = max(1, usable_cores() // means.workers)
     with (
-        _ray_cluster(means, threads),
+        ray_cluster(address, means.workers * threads),
         parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
         ThreadPoolExecutor(1) as waiter,
     ):
@@ -274,27 +276,6 @@ def _on_ray(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> 
                 yield replace(done, seconds=result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
             time.sleep(0.5)
         yield from (done for done in everything.result() if done is not None and done.job.place in left)
-
-
-@contextmanager
-def _ray_cluster(means: Means, threads: int) -> Iterator[None]:
-    """A connection to the cluster, or a cluster of this machine alone, for as long as it is needed."""
-    try:
-        import ray  # noqa: PLC0415 (an extra)
-        from ray.util.joblib import register_ray  # noqa: PLC0415
-    except ImportError as error:
-        raise ValueError("--ray runs on a Ray cluster, which needs ray: pip install 'pucl[ray]'") from error
-    begun = not ray.is_initialized()
-    if begun and means.ray == LOCAL:
-        ray.init(num_cpus=means.workers * threads, include_dashboard=False, log_to_driver=False)
-    elif begun:
-        ray.init(address=means.ray, log_to_driver=False)
-    register_ray()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if begun:
-            ray.shutdown()
 
 
 @contextmanager
