@@ -32,7 +32,12 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     ),
     "table2.md": (
         table2_page,
-        ("graphs/table-2/table.json", "graphs/settings/settings.json", "graphs/table-2-chosen/table.json"),
+        (
+            "graphs/table-2/table.json",
+            "graphs/table-2-chosen/table.json",
+            "graphs/settings/settings.json",
+            "graphs/settings-dd/settings.json",
+        ),
     ),
 }
 """Each page, what writes it, and the records it is written from. Without its first record a page is left out."""

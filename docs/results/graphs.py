@@ -8,7 +8,7 @@ from results.words import certain, interval, markdown, percent, spread, tau
 GRAPH_PROBES = {"svm": "SVM, %", "svm_scaled": "SVM on scaled features, %", "knn": "nearest neighbours, %"}
 
 
-def table2_page(record: dict[str, Any], search: dict[str, Any] | None, chosen: dict[str, Any] | None) -> str:
+def table2_page(record: dict[str, Any], chosen: dict[str, Any] | None, *searches: dict[str, Any] | None) -> str:
     """docs/table2.md from records/graphs."""
     config = next(iter(record["data"].values()))["config"]
     lines = [
@@ -27,10 +27,12 @@ def table2_page(record: dict[str, Any], search: dict[str, Any] | None, chosen: d
     lines += ["", "## What it says", "", *graph_findings(record)]
     for name, part in record["data"].items():
         lines += ["", f"## {name}", "", *graph_table(part["lines"])]
-    if search is not None:
-        lines += ["", "## Where a correction earns its keep", "", *search_section(search)]
+    if any(searches):
+        lines += ["", "## Where a correction earns its keep"]
+    for search in filter(None, searches):
+        lines += ["", *search_section(search)]
     if chosen is not None:
-        lines += ["", "## The chosen setting", "", *chosen_section(chosen)]
+        lines += ["", "## The chosen setting", "", *chosen_section(chosen, record)]
     lines += ["", "The runs are in `records/graphs`."]
     return "\n".join(lines) + "\n"
 
@@ -112,10 +114,13 @@ def findings_of(name: str, lines: list[dict[str, Any]]) -> str:
                 words.append(f"{protocol} {', '.join(names)} {'are' if len(names) > 1 else 'is'} {side} plain")
     found = "; ".join(words) or "no correction differs from plain by more than chance, by either protocol"
     best = max(lines, key=lambda row: row["scores"]["svm"]["mean"])
+    frame = ", ".join(
+        f"{row} less plain {interval(rows[row]['differences']['svm'])}"
+        for row in ("oracle", "untrained", "raw features")
+        if row in rows
+    )
     return (
-        f"- **{name}**: {found}. Oracle less plain {interval(rows['oracle']['differences']['svm'])}, untrained less "
-        f"plain {interval(rows['untrained']['differences']['svm'])}, raw features less plain "
-        f"{interval(rows['raw features']['differences']['svm'])}. The best mean is that of {best['name']}, "
+        f"- **{name}**: {found}. By the references' protocol {frame}. The best mean is that of {best['name']}, "
         f"{spread(best['scores']['svm'])}."
     )
 
@@ -182,9 +187,15 @@ def named(rows: list[dict[str, Any]], row: str) -> str:
     return f"in {len(found)} of {len(rows)} cases" + (f" ({places})" if found else "")
 
 
-def chosen_section(chosen: dict[str, Any]) -> list[str]:
+def chosen_section(chosen: dict[str, Any], reference: dict[str, Any]) -> list[str]:
     """The setting that was chosen on validation folds, on test folds."""
-    lines = [f"Made by `{chosen['command']}`."]
+    lines = [f"Made by `{chosen['command']}`: every correction has the prior of the classes.", ""]
+    for name, part in chosen["data"].items():
+        here, there = (plain_of(record["data"][name]["lines"])["scores"] for record in (chosen, reference))
+        lines.append(
+            f"{findings_of(name, part['lines'])} Plain has {spread(here['svm'])} here and {spread(there['svm'])} in "
+            f"the reference setting; on scaled features {spread(here['svm_scaled'])} and {spread(there['svm_scaled'])}."
+        )
     for name, part in chosen["data"].items():
         lines += ["", f"### {name} ({part['note']})", "", *graph_table(part["lines"])]
     return lines
