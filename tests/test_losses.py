@@ -10,6 +10,7 @@ import torch
 import pucl
 from examples import related_views
 from pucl import Anneal, ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
+from pucl.contrast.compare import ObjectiveName
 from pucl.corrections import PUCL, Hard, Plain
 from pucl.functional import compare, contrastive_loss, local_global_loss, pair_views
 
@@ -413,6 +414,13 @@ class TestFoundInReview:
         with pytest.raises(RuntimeError):
             gradient.square().sum().backward()
 
+    @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+    def test_second_derivatives_of_the_dense_form(self, objective: ObjectiveName) -> None:
+        torch.manual_seed(3)
+        views = [torch.randn(4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+        loss = PUCLLoss(alpha=0.1, c=0.1, beta=1.0, streaming=False, objective=objective)
+        assert torch.autograd.gradgradcheck(loss, views)
+
     @pytest.mark.parametrize("beta", [1e-40, 10.0, 100.0, 1e4])
     def test_a_steep_tilt_keeps_its_digits_in_float32(self, beta: float) -> None:
         """Loss and gradient of both forms against float64."""
@@ -500,3 +508,40 @@ class TestFoundInReview:
     def test_objective_is_checked_at_once(self, without_shape_checks: None) -> None:
         with pytest.raises(ValueError, match="objective is the form of the loss"):
             NTXentLoss(objective="nce")  # type: ignore[arg-type]
+
+
+def test_a_ring_in_a_queue_that_fills_up() -> None:
+    """The band is one of the full queue: until then it keeps at least one sample."""
+    loss = RingLoss(memory_bank_size=64)
+    for _ in range(20):
+        value = loss(*views_of(8))
+    assert value > 0
+    few = RingLoss(memory_bank_size=4)
+    few(*views_of(8))
+    with pytest.raises(ValueError, match="must hold at least one of the 4 unlabelled samples"):
+        few(*views_of(8))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_temperature_that_is_a_tensor(shape: tuple[int, ...], dtype: torch.dtype, without_shape_checks: None) -> None:
+    query, positive = views_of(8)
+    learned = torch.full(shape, 0.3, dtype=dtype, requires_grad=True)
+    value = contrastive_loss(query, positive, query.flip(0), PUCL(alpha=0.1, c=0.1), temperature=learned)
+    value.backward()
+    assert learned.grad is not None
+    assert learned.grad.abs().sum() > 0
+    expected = contrastive_loss(query, positive, query.flip(0), PUCL(alpha=0.1, c=0.1), temperature=0.3)
+    torch.testing.assert_close(value.detach(), expected)
+    with pytest.raises(ValueError, match="divided by: expected one number, got 2"):
+        contrastive_loss(query, positive, query, Plain(), temperature=torch.ones(2))
+
+
+def test_what_means_nothing_is_refused(without_shape_checks: None) -> None:
+    with pytest.raises(ValueError, match="which the paper has for InfoNCE alone, got it for jensen_shannon"):
+        PUCLLoss(floor="paper", objective="jensen_shannon")
+    moving = pucl.Anneal(0.1, 0.2)
+    with pytest.raises(ValueError, match="alpha stays the same in a training: expected a number, got Anneal"):
+        PUCLLoss(alpha=moving)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tau_plus stays the same in a training"):
+        pucl.HardLoss(tau_plus=moving)  # type: ignore[arg-type]

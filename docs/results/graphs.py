@@ -143,8 +143,9 @@ def search_section(search: dict[str, Any]) -> list[str]:
     priors = ", ".join(f"{name} {value:.3f}" for name, value in search["priors"].items())
     lines = [
         f"Made by `{search['command']}`: plain, PUCL and the oracle in settings around the reference, compared on the "
-        "inner folds, by which C is chosen; no test fold was looked at. PUCL has the prior of the classes, the chance "
-        f"that two graphs are of one class ({priors}). Scaled features; differences to plain with 95 % intervals.",
+        "inner folds, by which C is chosen: no machine is judged by graphs of its own test fold, though over ten folds "
+        "every graph's label takes part in the choice of a setting. PUCL has the prior of the classes, the chance that "
+        f"two graphs are of one class ({priors}). Scaled features; differences to plain with 95 % intervals.",
     ]
     for name in search["priors"]:
         table = [

@@ -30,7 +30,7 @@ def table1_page(record: dict[str, Any]) -> str:
         "",
         *(f"- **{name}**: {finding(part['lines'])}" for name, part in record["data"].items()),
         "",
-        "All parts and seeds together, each row less plain at the same framework, data and seed:",
+        "Over all parts, each row less plain at the same framework, data and seed; the interval is over parts:",
         "",
         *over_all_parts([part["lines"] for part in record["data"].values()]),
     ]
@@ -71,21 +71,34 @@ def finding(rows: list[dict[str, Any]]) -> str:
 
 
 def over_all_parts(parts: list[list[dict[str, Any]]]) -> list[str]:
-    """One row for each method: its difference to plain, and to the better plain, of all pairs of runs there are."""
+    """One row for each method: its mean difference to plain, and to the better plain, over the parts.
+
+    Seeds of one part have much in common: each part is one number, and the interval is over parts.
+    """
     table = []
     for name in dict.fromkeys(row["name"] for rows in parts for row in rows):
         cells = [name]
         for base_of in (plain_row, better_plain):
-            values: list[float] = []
-            bases: list[float] = []
-            for rows in parts:
-                row = next((each for each in rows if each["name"] == name), None)
-                if row is not None and len(row["by_seed"]["linear"]) == len(base_of(rows)["by_seed"]["linear"]):
-                    values += row["by_seed"]["linear"]
-                    bases += base_of(rows)["by_seed"]["linear"]
-            cells.append(interval(asdict(Difference.between(values, bases))) if values and values != bases else "")
-        table.append([*cells, str(len(values))])
-    return markdown(["row", "to plain", "to the better plain", "pairs"], table)
+            found = [between(row, base_of(rows)) for rows in parts for row in rows if row["name"] == name]
+            means = [each["mean"] for each in found if each is not None]
+            over = asdict(Difference.between(means, [0.0] * len(means))) if means else None
+            cells += [interval(over), str(len(means)) if means else ""]
+        table.append(cells)
+    return markdown(["row", "to plain", "parts", "to the better plain", "parts"], table)
+
+
+def between(row: dict[str, Any], base: dict[str, Any]) -> dict[str, Any] | None:
+    """The difference of two rows by the linear classifier, by the seeds that both have; None of a row to itself."""
+    if row is base:
+        return None
+    values = [dict(zip(seeds_of(each), each["by_seed"]["linear"], strict=True)) for each in (row, base)]
+    common = sorted(values[0].keys() & values[1].keys())
+    return asdict(Difference.between(*([each[seed] for seed in common] for each in values))) if common else None
+
+
+def seeds_of(row: dict[str, Any]) -> list[int]:
+    """With which seeds its runs were made; records of earlier versions have all from 0."""
+    return row.get("seeds") or list(range(len(row["by_seed"]["linear"])))
 
 
 def plain_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -109,11 +122,7 @@ def better_plain(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def to_better_plain(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The difference to it, seed by seed."""
-    base = better_plain(rows)
-    values = [each["by_seed"]["linear"] for each in (row, base)]
-    if row is base or len(values[0]) != len(values[1]):
-        return None
-    return asdict(Difference.between(*values))
+    return between(row, better_plain(rows))
 
 
 def gap_closed(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:

@@ -81,8 +81,8 @@ class ContrastiveLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_temperature(temperature)
-        check_floor(floor)
         check_objective(objective)
+        check_floor(floor, objective)
         reduce(torch.zeros(1), reduction)
         self.correction = correction.at(0.0)
         self.temperature = temperature
@@ -155,7 +155,8 @@ class ContrastiveLoss(nn.Module):
                 query_ids=ids,
                 unlabelled_ids=None if ids is None else key_ids,
                 normalize=False,
-            )
+            ),
+            expected=queue.size,
         )
 
     def _remember(self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None) -> None:
@@ -167,9 +168,16 @@ class ContrastiveLoss(nn.Module):
             ids = None if ids is None else processes.gather(ids.to(torch.int64), sizes)
         queue.push(keys, ids)
 
-    def compare(self, pairs: Pairs) -> Outcome:
-        """The outcome of these pairs under the settings of this loss."""
-        return compare(pairs, self.correction, objective=self.objective, floor=self.floor, streaming=self.streaming)
+    def compare(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
+        """The outcome of these pairs under the settings of this loss; see `pucl.contrast.compare`."""
+        return compare(
+            pairs,
+            self.correction,
+            objective=self.objective,
+            floor=self.floor,
+            streaming=self.streaming,
+            expected=expected,
+        )
 
     def settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
         """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
@@ -216,8 +224,8 @@ class ContrastiveLoss(nn.Module):
     def extra_repr(self) -> str:
         """The settings, with tau'."""
         return (
-            f"{self.correction}, tau'={self.tau_plus:.4g}, temperature={self.temperature:g}, floor={self.floor!r}, "
-            f"objective={self.objective!r}, reduction={self.reduction!r}"
+            f"{self.correction}, tau'={self.tau_plus:.4g}, temperature={float(self.temperature):g}, "
+            f"floor={self.floor!r}, objective={self.objective!r}, reduction={self.reduction!r}"
         )
 
 

@@ -38,6 +38,7 @@ class Queue(nn.Module):
         if dim is not None and dim < 1:
             raise ValueError(f"dim is the dimension of the embeddings: expected at least 1, got {dim}")
         self.size = size
+        self._dim = dim
         self.register_buffer("keys", torch.zeros(size, dim or 0))
         self.register_buffer("ids", torch.full((size,), UNKNOWN))
         self.register_buffer("position", torch.tensor(0))
@@ -89,7 +90,7 @@ class Queue(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         saved = state_dict.get(prefix + "keys")
-        if saved is not None and self.keys.shape[1] == 0:
+        if saved is not None and self._dim is None and saved.shape[1] != self.keys.shape[1]:
             self.keys = self.keys.new_zeros(self.size, saved.shape[1], dtype=saved.dtype)
         self._full = False
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -124,14 +125,6 @@ class Bank(nn.Module):
             )
         self.momentum = momentum
         self.register_buffer("entries", _to_unit(torch.randn(size, dim, generator=generator)))
-
-    def draw(
-        self, ids: Int[Tensor, " anchor"], count: int, generator: torch.Generator | None = None
-    ) -> Int[Tensor, "anchor count"]:
-        """For each sample, `count` others, uniformly and with replacement; never the sample itself."""
-        size = len(self.entries)
-        others = torch.randint(size - 1, (len(ids), count), generator=generator, device=ids.device)
-        return others + (others >= ids[:, None])
 
     @torch.no_grad()
     def update(self, ids: Int[Tensor, " batch"], embeddings: Float[Tensor, "batch dim"]) -> None:

@@ -170,7 +170,7 @@ def test_norms_and_sums_are_those_of_all_nodes(training: bool) -> None:
 def test_loss_and_gradients_are_those_of_all_nodes(correction: str, share: Share, objective: ObjectiveName) -> None:
     graphs, numbers = trees(), [0, 1, 2, 3, 4, 5]
     rule = CORRECTIONS[correction](**SETTINGS[correction])
-    losses, gradients = [], []
+    losses, gradients, floored = [], [], []
     for each in (graphs, fold(graphs, 2)):
         framework = network(2, share=share)
         if objective == "infonce":
@@ -179,8 +179,10 @@ def test_loss_and_gradients_are_those_of_all_nodes(correction: str, share: Share
         outcome = compare(pairs, rule, objective=objective)
         outcome.loss.mean().backward()
         losses.append(outcome.loss.mean())
+        floored.append(outcome.floored)
         gradients.append([parameter.grad for parameter in framework.parameters()])
-    torch.testing.assert_close(losses[1], losses[0])
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(floored[1], floored[0])
     torch.testing.assert_close(gradients[1], gradients[0])
 
 

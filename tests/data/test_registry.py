@@ -46,3 +46,10 @@ def test_every_source_has_a_place_of_its_own(source: object) -> None:
     """What is fetched is moved as the directory of that name, so a form's first place must be inside of it."""
     for form in getattr(source, "forms", ()):
         assert form.places[0].split("/")[0] == getattr(source, "name", None)
+
+
+def test_a_path_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(load("digits").pretrain) > 1000
+    with pytest.raises(DataMissingError, match="there is no folder or file digits"):
+        load(Path("./digits"))

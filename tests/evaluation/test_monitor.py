@@ -51,7 +51,9 @@ def test_the_same_places_every_time_and_as_few_as_asked() -> None:
 
 
 def test_needs_labels_and_some_images() -> None:
-    assert not Monitor.possible(None)
-    assert not Monitor.possible(np.arange(5))
-    assert not Monitor.possible(np.zeros(50))
-    assert Monitor.possible(np.arange(50) % 2)
+    assert not Monitor(np.arange(5)).possible
+    assert not Monitor(np.zeros(50, dtype=np.int64)).possible
+    assert Monitor(np.arange(50) % 2).possible
+    rare = np.zeros(100, dtype=np.int64)
+    rare[50] = 1  # Held out of the vote, to which there is then one class.
+    assert not Monitor(rare).possible

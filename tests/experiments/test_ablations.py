@@ -86,6 +86,17 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
     assert plain["by_seed"]["svm"] == pytest.approx(validation)
 
 
+def test_a_variant_that_fails_is_told(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    (out / "FEW" / "reference" / "oracle" / "seed-0").mkdir(parents=True)
+    (out / "FEW" / "reference" / "oracle" / "seed-0" / "thesis.tex").write_text("mine")
+    command = ["ablate", "graphs", f"--data={few_graphs}", "--variants=reference", "--seeds=2", "--workers=1"]
+    assert main([*command, "--no-page", "--root", str(tmp_path), "--out", str(out)]) == 1
+    assert "failed: FEW/reference, oracle, seed 0: " in capsys.readouterr().err
+    settings = json.loads((out / "settings.json").read_text())["settings"]
+    assert [row["plain"]["count"] for row in settings] == [1, 1]  # With the seed that all three have.
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -93,8 +104,9 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
         (["alpha-c", "--variants=reference"], "--variants is for graphs, not for alpha-c"),
         (["graphs", "--budget=quick"], "--budget is for images, not for graphs"),
         (["graphs", "--variants=referense"], "Did you mean 'reference'?"),
-        (["graphs", "--data=,"], "a search has sets of graphs: expected one or more, each once, got none"),
-        (["graphs", "--data=dd,DD"], "expected one or more, each once, got dd, DD"),
+        (["graphs", "--data=,"], "a search has sets of graphs: expected at least one, each once, got none"),
+        (["graphs", "--data=dd,DD"], "expected at least one, each once, got DD, DD"),
+        (["graphs", "--variants=;"], "variants are what is compared: expected at least one, each once, got none"),
         (["alpha-c", "--budget=quik"], "Did you mean 'quick'?"),
     ],
 )

@@ -21,8 +21,9 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Job, Means, Outlook, run_grid
 from pucl.experiments.lines import Line, as_csv, as_text, make_line
+from pucl.experiments.recipes import recipe
 from pucl.progress import Line as Screen
-from small_runs import ROWS, small_run
+from small_runs import ROWS, save_pictures, small_run
 
 
 def block(place: Path) -> None:
@@ -90,6 +91,49 @@ def test_one_that_fails_does_not_stop_the_rest(tmp_path: Path, capsys: pytest.Ca
     assert as_csv(comparison.lines).splitlines()[2].endswith(",1")
     assert Line.from_json(json.loads(json.dumps(deb.as_json()))) == deb
     assert (tmp_path / "deb" / "seed-0" / "thesis.tex").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("result.json", '{"knn": 0.5'), ("result.json", "[1]"), ("config.json", "[1]"), ("config.json", None)],
+)
+def test_a_damaged_run_is_told_and_the_rest_goes_on(tmp_path: Path, file: str, content: str | None) -> None:
+    jobs = grid_of({"plain": ROWS["plain"]}, 2)
+    run_grid(jobs[:1], tmp_path, Means())
+    damaged = tmp_path / jobs[0].place / file
+    if content is None:
+        damaged.unlink()
+    else:
+        damaged.write_text(content)
+    first, second = run_grid(jobs, tmp_path, Means())
+    assert first.error is not None
+    assert file in first.error or "holds something else" in first.error
+    assert second.error is None
+    assert not damaged.exists() if content is None else damaged.read_text() == content
+
+
+def test_runs_on_other_data_do_not_count(tmp_path: Path) -> None:
+    mine = save_pictures(tmp_path / "mine.npz", 48, 16)
+    config = recipe("simclr", str(mine), correction="untrained", width=8, dim=8)
+    jobs = grid_of({"untrained": config}, 2)
+    run_grid(jobs[:1], tmp_path / "out", Means())
+    save_pictures(mine, 60, 16)
+    first, second = run_grid(jobs, tmp_path / "out", Means())
+    assert first.error is not None
+    assert "holds a run on other samples" in first.error
+    assert second.error is None
+
+
+@pytest.mark.slow
+def test_a_deadly_run_fails_alone(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "MOST_DEATHS", 1)
+    small: dict[str, Any] = {"epochs": 1, "batch_size": 12, "dim": 8}
+    deadly = recipe("simclr", str(pictures), encoder="small_runs:deadly_encoder", **small)
+    good = recipe("simclr", str(pictures), width=8, **small)
+    rows = {"deadly": deadly, "good": good, "better": replace(good, correction="deb")}
+    done = run_grid(grid_of(rows, 1), tmp_path, Means(workers=2))
+    assert [each.error is None for each in done] == [False, True, True]
+    assert "its process died again and again, alone too" in str(done[0].error)
 
 
 def test_a_row_of_which_nothing_came(tmp_path: Path) -> None:

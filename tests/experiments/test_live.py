@@ -347,9 +347,9 @@ def test_how_far_runs_are_says_how_long_the_rest_takes() -> None:
 def test_no_test_fold_is_looked_at_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     displays: list[Display] = []
 
-    def search(*_: object, display: Display, **__: object) -> list[graph_settings.Setting]:
+    def search(*_: object, display: Display, **__: object) -> tuple[list[graph_settings.Setting], list[str]]:
         displays.append(display)
-        return []
+        return [], []
 
     monkeypatch.setattr(graph_settings, "search_settings", search)
     assert main(["ablate", "graphs", "--out", str(tmp_path)]) == 0

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ from pucl.experiments.config import ImageConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.images import ImageTask, limited
 from pucl.experiments.lines import as_csv, as_text
+from pucl.experiments.log import RunLog
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run
+from small_runs import save_pictures
 
 
 def small(pictures: Path, framework: str = "simclr", **changes: Any) -> ImageConfig:
@@ -84,6 +87,55 @@ def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match="is in use by another process"):
             run(config, tmp_path / "run")
+
+
+def test_another_programs_configuration_is_left_alone(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.bin").write_text("weights")
+    with pytest.raises(ValueError, match="config.json should hold the configuration of a run of pucl"):
+        run(small(pictures), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.bin"}
+    assert (tmp_path / "config.json").read_text() == '{"model_type": "bert"}'
+
+
+def test_stopped_while_it_is_probed(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run without training nothing is left to go on from, and nothing that would be in the way of the next."""
+    config = small(pictures, correction="untrained")
+    with monkeypatch.context() as context:
+        context.setattr(ImageTask, "evaluate", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
+    assert run(config, tmp_path / "run")["seconds"] == 0
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_other_data_under_the_same_name(pictures: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "mine.npz"
+    copied.write_bytes(pictures.read_bytes())
+    config = small(copied)
+    first = run(config, tmp_path / "run")
+    assert run(config, tmp_path / "run") == first
+    save_pictures(copied, 48, 16)
+    with pytest.raises(ValueError, match="holds a run on other samples: there were "):
+        run(config, tmp_path / "run")
+
+
+def test_processor_time_is_that_of_all_calls(tmp_path: Path, without_shape_checks: None) -> None:
+    directory = RunDirectory(tmp_path)
+    training = SimpleNamespace(load=lambda _: None, step=0, state=dict)
+    first = RunLog(directory, {"samples": 1})
+    began = time.process_time()
+    while time.process_time() - began < 0.2:
+        pass
+    first.keep(training)  # type: ignore[arg-type]
+    second = RunLog(directory, {"samples": 1})
+    assert second.processor_seconds < 0.1
+    assert second.resume(training)  # type: ignore[arg-type]
+    assert second.processor_seconds > 0.2
 
 
 def test_limit_takes_every_class_alike(pictures: Path, tmp_path: Path) -> None:
@@ -238,6 +290,11 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
         ({"optimiser": "adm"}, "got adm. Did you mean 'adam'"),
         ({"learning_rate": -1.0}, "the step size: expected a finite lr > 0"),
         ({"schedule": "cosin"}, "'cosin' is no schedule"),
+        ({"objective": "infonse"}, "'infonse' is no objective"),
+        ({"warmup_epochs": 9}, "the first of all: expected 0 to 2, got 9"),
+        ({"key_momentum": 3.0}, "the key encoder that stays: expected 0 to 1, got 3"),
+        ({"crop": math.nan}, "crop is a number: expected a finite one, got nan"),
+        ({"seed": 2**70}, "where random numbers start: expected 0 or more, below 2"),
     ],
 )
 def test_settings_that_cannot_be(pictures: Path, changes: dict[str, Any], message: str) -> None:
@@ -389,7 +446,7 @@ def test_the_oracle_needs_labels_from_the_start(
         (["compare", "--corrections=plain,ring", "--beta=2"], "--beta is no setting of plain, ring"),
         (["compare", "--corrections="], "expected at least one, each once"),
         (["compare", "--corrections=plain,pucl,plain"], "expected at least one, each once"),
-        (["train", "--seed=-1"], "expected 0 or more, got -1"),
+        (["train", "--seed=-1"], "expected 0 or more"),
         (["train", "--clip=-1"], "expected above 0, got -1"),
         (["train", "--device=meta"], "expected one that this machine has, got meta"),
         (["train", "--recipe=tiny"], "'tiny' is no recipe: expected one of reference, paper, small"),

@@ -1,6 +1,7 @@
 """The paper's Table 1: its rows and numbers, its budgets, and bundled data where the real ones are absent."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from pucl.cli import main
 from pucl.experiments.config import ImageConfig
 from pucl.experiments.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
+from pucl.experiments.tables import Part, as_text, make_table
+from small_runs import small_run
 
 
 def test_every_row_of_every_budget_is_a_run(tmp_path: Path) -> None:
@@ -89,3 +92,15 @@ def test_wrong_arguments(
 def test_table_2_has_no_budget(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "2", "--budget=quick"]) == 2
     assert "--budget is for table 1" in capsys.readouterr().err
+
+
+def test_no_oracle_where_training_images_have_no_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of STL10: the rest of the table is run, and says so."""
+    monkeypatch.setattr("pucl.experiments.tables.has_labels", lambda *_: False)
+    config = small_run(probes="knn")
+    rows = {"plain": config, "oracle": replace(config, correction="oracle")}
+    made = make_table([Part(name="shapes", rows=rows, base="plain", seeds=1)], tmp_path)
+    assert [line.name for line in made.lines["shapes"]] == ["plain"]
+    assert "shapes (no oracle, since what is trained on has no labels)" in as_text(made)
+    with pytest.raises(ValueError, match="the oracle knows the labels of what it is trained on, which shapes has not"):
+        make_table([Part(name="shapes", rows={"oracle": rows["oracle"]}, base="plain", seeds=1)], tmp_path)

@@ -216,7 +216,7 @@ def made_up(data: str) -> Table:
     )
     config = recipe("infograph", data)
     part = Part(name=data, rows={"x": config}, base=BASE, seeds=1, published={"paper": PAPER.get(data, {})})
-    return Table(parts=(part,), lines={data: rows})
+    return Table(parts=(part,), lines={data: rows}, runs={data: {}})
 
 
 def test_the_papers_numbers_stand_beside() -> None:

@@ -210,6 +210,15 @@ def test_runs_given_one_by_one_become_rows(tmp_path: Path) -> None:
     assert lines["pucl, alpha 0.2"].differences["linear"].mean == pytest.approx(40)  # Seed 0 alone is common.
 
 
+def test_rows_of_another_length_are_not_compared(tmp_path: Path) -> None:
+    for name, correction, epochs in (("a", "plain", 1), ("b", "ring", 2), ("c", "ring", 1)):
+        result = {"linear": 0.5, "knn": 0.5}
+        written_run(tmp_path / name, "digits", correction=correction, result=result, epochs=epochs)
+    (group,) = gather([tmp_path / name for name in "abc"]).groups
+    compared = {row.line.name: bool(row.line.differences) for row in group.rows}
+    assert compared == {"plain, epochs 1": False, "ring, epochs 2": False, "ring, epochs 1": True}
+
+
 def test_a_table_of_several_parts(comparison: Path, tmp_path: Path) -> None:
     kept = json.loads((comparison / "comparison.json").read_text())
     lines = [line | {"paper": 50.0 if line["name"] == "pucl" else None} for line in kept["lines"]]

@@ -201,5 +201,5 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
         load_checkpoint(path)
     torch.save({"format": 99}, path)
-    with pytest.raises(ValueError, match="another version of pucl: expected format 2, got 99"):
+    with pytest.raises(ValueError, match="another version of pucl: expected format 3, got 99"):
         load_checkpoint(path)

@@ -54,3 +54,14 @@ def test_inner_products_without_bound_are_no_collapse() -> None:
     for _ in range(WINDOW):
         watch.see({"floored": 0.0, "tau_plus": 0.1, "unlabelled_similarity": 0.999})
     assert len(said) == 1
+
+
+def test_what_was_seen_is_kept_over_a_stop() -> None:
+    said: list[str] = []
+    state = Watch(said.append).state()
+    for _ in range(WINDOW):
+        watch = Watch(said.append)
+        watch.load(state)
+        watch.see(metrics(floored=1.0))
+        state = watch.state()
+    assert len(said) == 1

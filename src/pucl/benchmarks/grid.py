@@ -33,13 +33,13 @@ class Settings:
     data: str = "shapes"
     epochs: int = 20
     runs: int = 8
-    workers: int = field(default_factory=usable_cores)
+    workers: int = field(default_factory=lambda: max(2, usable_cores()))
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "runs", "workers", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is how many there are: expected at least 1, got {getattr(self, name)}")
+        for name, least in (("epochs", 1), ("runs", 1), ("workers", 2), ("rounds", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is how many there are: expected at least {least}, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@
                            tau', which is all that reaches the loss
   pucl ablate unlabelled   SimCLR with 62, 126, 254 and 510 unlabelled samples (batches of 32 to 256) and several alpha
   pucl ablate graphs       InfoGraph in several settings (objective, floor, learning rate, length, layers): plain, PUCL
-                           with the prior that the classes have, and the oracle, by their accuracy on validation folds.
-                           No test fold is looked at, so a setting may be chosen by what is seen here
+                           with the prior that the classes have, and the oracle, by their accuracy on validation folds,
+                           so that no setting is chosen by a test fold
 
 What was stopped goes on where it was.
 """
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
     parser.add_argument("subject", metavar="SUBJECT", help=f"what is changed: {', '.join(SUBJECTS)}")
     parser.add_argument(
-        "--data", metavar="NAME,...", help=f"(default: cifar10, for graphs {','.join(graph_settings.DATA)})"
+        "--data",
+        metavar="NAME",
+        help=f"(default: cifar10); for graphs several, with commas (default: {','.join(graph_settings.DATA)})",
     )
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in BUDGETS.items())
     parser.add_argument("--budget", metavar="NAME", help=f"for images, how much work (default: small). {budgets}")
@@ -98,7 +100,7 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
     _refuse(arguments, "epochs", "is for images; a variant has its own")
     variants = graph_settings.VARIANTS if arguments.variants is None else arguments.variants.split(";")
     display = Display(Line(), score=_validation)  # No test fold is looked at, on the way neither.
-    settings = graph_settings.search_settings(
+    settings, failed = graph_settings.search_settings(
         out,
         data=graph_settings.DATA if arguments.data is None else [name for name in arguments.data.split(",") if name],
         variants=[name.strip() for name in variants if name.strip()],
@@ -109,9 +111,11 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
     )
     display.close()
     print(graph_settings.as_text(settings))
+    for words in failed:
+        print(f"failed: {words}", file=sys.stderr)
     print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
     print(f"page:  {page_of(out, arguments)}")
-    return 0
+    return 1 if failed else 0
 
 
 def _validation(result: Mapping[str, Any]) -> float | None:

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from pucl.experiments.catalogue import STATES, Entry, find_runs
-from pucl.experiments.config import choose
+from pucl.experiments.config import choose, known_fields
 from pucl.files import write_json
 from pucl.progress import duration
 from pucl.texts import table
@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Find, filter, print."""
     wanted = dict(_pair(text) for text in arguments.where)
+    for name in wanted:
+        choose("field of a run", name, known_fields())
     if arguments.state is not None:
         choose("state of a run", arguments.state, STATES)
     found = list(find_runs(arguments.directory))

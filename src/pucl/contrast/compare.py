@@ -7,7 +7,7 @@ import torch
 
 from pucl.contrast.correction import Correction
 from pucl.contrast.grouping import pool
-from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, conclude, summarise
+from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, check_floor, conclude, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import pair_counts, stream, streaming_pays
 
@@ -21,6 +21,7 @@ def compare(
     objective: ObjectiveName = "infonce",
     floor: Floor = "temperature",
     streaming: bool | None = None,
+    expected: int | None = None,
 ) -> Outcome:
     """Average the unlabelled samples under a correction, and take the loss of every anchor.
 
@@ -30,11 +31,15 @@ def compare(
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what an estimate over negatives cannot fall; see `Floor`.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+        expected: How many unlabelled samples there will be, if not yet as many as now: those of a queue that fills up.
     """
+    if not isinstance(correction, Correction):
+        raise TypeError(f"correction says how unlabelled samples are read: expected a Correction, got {correction!r}")
     check_objective(objective)
+    check_floor(floor, objective)
     form = OBJECTIVES[objective]
     if correction.tilt is None and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
-        correction.check_samples(int(pair_counts(pairs).max()))
+        correction.check_samples(int(pair_counts(pairs).max()) if expected is None else expected)
     # Under autocast a matrix product would fall back to half precision.
     with torch.autocast(pairs.query.device.type, enabled=False):
         if streaming_pays(pairs, correction, form) if streaming is None else streaming:
@@ -45,10 +50,11 @@ def compare(
             pooled, weight = pool(summary, pairs.group, form, pairs.copies)
             outcome = conclude(pooled, correction, form, floor)
             return replace(outcome, loss=outcome.loss * weight)
-        outcome = conclude(summary, correction, form, floor)
-        if pairs.copies is None:
+        copies = None if pairs.copies is None else pairs.copies.to(summary.positive.dtype)
+        outcome = conclude(replace(summary, copies=copies), correction, form, floor)
+        if copies is None:
             return outcome
-        return replace(outcome, loss=outcome.loss * (pairs.copies * (len(pairs.copies) / pairs.copies.sum())))
+        return replace(outcome, loss=outcome.loss * (copies * (len(copies) / copies.sum())))
 
 
 def check_objective(objective: str) -> None:

@@ -74,7 +74,7 @@ class Correction:
 
     @property
     def tilt(self) -> float | None:
-        """B if the weights are proportional to exp(b * logit); None if they are of another form.
+        """The b of weights that are proportional to exp(b * logit); None if they are of another form.
 
         Tilted (b = 0: uniform) averages of exponentials need nothing but log-sums of exponentials, which
         is what lets them be streamed tile by tile. Other weights are streamed row by row.
@@ -105,11 +105,6 @@ class Correction:
         moving = {name: value.at(progress) for name, value in self._settings() if isinstance(value, Anneal)}
         return replace(self, **moving) if moving else self
 
-    @property
-    def anneals(self) -> bool:
-        """Whether any setting moves while training goes on."""
-        return any(isinstance(value, Anneal) for _, value in self._settings())
-
     def _settings(self) -> list[tuple[str, object]]:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
@@ -118,6 +113,12 @@ def check_range(name: str, meaning: str, value: object, allowed: str, fits: bool
     """Raise the one sentence by which every setting is refused."""
     if not fits:
         raise ValueError(f"{name} is {meaning}: expected {allowed}, got {value}")
+
+
+def check_fixed(name: str, value: object) -> None:
+    """Refuse to let a setting move that stays the same in a training."""
+    if isinstance(value, Anneal):
+        raise ValueError(f"{name} stays the same in a training: expected a number, got {value}")
 
 
 def ends(value: "float | Anneal") -> tuple[float, float]:

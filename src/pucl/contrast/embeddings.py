@@ -10,6 +10,10 @@ SHORTEST = 1e-12  # A vector shorter than this has no direction that could be tr
 ABOUT_ONE = 1e-2  # How far from one the length of a unit vector may be: half precision is no better.
 
 
+class NotFiniteError(ValueError):
+    """Embeddings have become infinite, or no numbers at all."""
+
+
 def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) -> Tensor:
     """The tensor in float32 or better, or an error that says what is wrong with it.
 
@@ -50,12 +54,16 @@ class _Unit(torch.autograd.Function):
         has_direction = length > SHORTEST
         scale = torch.where(has_direction, length, 1.0).reciprocal()
         unit = vectors * scale
-        ctx.save_for_backward(unit, scale, has_direction)
+        ctx.save_for_backward(vectors, unit, scale, has_direction)
         return unit
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        unit, scale, has_direction = ctx.saved_tensors
+        vectors, unit, scale, has_direction = ctx.saved_tensors
+        if torch.is_grad_enabled():  # For second derivatives the length depends on the vector too.
+            length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+            scale = torch.where(has_direction, length, 1.0).reciprocal()
+            unit = vectors * scale
         along = torch.where(has_direction, torch.linalg.vecdot(gradients[0], unit)[..., None], 0.0)
         return torch.addcmul(gradients[0], unit, along, value=-1) * scale, None
 
@@ -85,7 +93,7 @@ def check_finite(name: str, length: Float[Tensor, "*batch 1"]) -> None:
     finite = length.detach().isfinite()
     if not finite.all():
         wrong = finite.numel() - int(finite.sum())
-        raise ValueError(
+        raise NotFiniteError(
             f"{name} holds embeddings: expected finite numbers, got NaN, infinite or overflowing values in {wrong} of "
             f"{finite.numel()} vectors; lower the learning rate, or look for a division by zero in the encoder"
         )

@@ -34,7 +34,7 @@ class Summary:
         member: The anchor that each row of positives belongs to, where one anchor stands for a group; None if each has
             its own row.
         present: How many positives each anchor then has.
-        copies: How many equal rows of positives each of them stands for; None for one.
+        copies: How many equal rows (without `member` how many equal anchors) each one stands for; None for one.
         unlabelled: The weighted average of g over the unlabelled samples, in the objective's own scale
             (InfoNCE: its logarithm).
         count: N, for how many samples that average stands; 0 where an anchor has none.
@@ -227,7 +227,7 @@ class JensenShannon:
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
-        if isinstance(floor, str):  # The paper prints a floor for exp alone; softplus has its own.
+        if isinstance(floor, str):
             lowest = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
             least = softplus(lowest)
         else:
@@ -265,9 +265,10 @@ def summarise(comparison: Comparison, correction: Correction, objective: Objecti
 
 def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "temperature") -> Outcome:
     """The last step, shared by every way of averaging: correct, floor, and take the loss."""
-    check_floor(floor)
     losses, floored = objective.losses(summary, correction.odds, floor)
-    positive, share = summary.positive.detach(), floored.to(losses.dtype).mean()
+    positive = summary.positive.detach()
+    # A group is one anchor, however many stand for others in it.
+    weight = torch.ones_like(losses) if summary.copies is None or summary.member is not None else summary.copies
     if summary.positive_mask is None:
         similarity = positive.mean()
     else:
@@ -275,19 +276,20 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
         similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
     if summary.positive_mask is not None or summary.member is not None:
         learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
-        losses = torch.where(learns, losses, 0.0)
-        share = (floored & learns).sum().to(losses.dtype) / learns.sum().clamp_min(1)
+        losses, weight = torch.where(learns, losses, 0.0), torch.where(learns, weight, 0.0)
     return Outcome(
         loss=losses,
-        floored=share,
+        floored=torch.where(floored, weight, 0.0).sum() / weight.sum().clamp_min(1),
         tau_plus=correction.tau_plus,
         positive_similarity=similarity * summary.temperature,
         unlabelled_similarity=summary.unlabelled_similarity,
     )
 
 
-def check_floor(floor: Floor) -> None:
-    """Refuse what is no floor."""
+def check_floor(floor: Floor, objective: str = "infonce") -> None:
+    """Refuse what is no floor, or none of this objective."""
+    if floor == "paper" and objective != "infonce":
+        raise ValueError(f"floor 'paper' is exp(-1), which the paper has for InfoNCE alone, got it for {objective}")
     fits = floor in ("temperature", "paper") if isinstance(floor, str) else 0 < floor < 1
     if not fits:
         raise ValueError(

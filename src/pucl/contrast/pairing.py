@@ -29,6 +29,7 @@ def pair_up(
     The arguments are those of `pucl.functional.contrastive_loss`.
     """
     check_temperature(temperature)
+    temperature = scalar(temperature)
     query = as_embeddings("query", query)
     positive = as_embeddings("positive", positive, axes=(2, 3))
     unlabelled = as_embeddings("unlabelled", unlabelled, axes=(2, 3))
@@ -105,6 +106,7 @@ def pair_views(
         normalize: Divide embeddings by their length. Off: they are of length one already.
     """
     check_temperature(temperature)
+    temperature = scalar(temperature)
     stacked = stack_views(views, normalize=normalize)
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
@@ -202,8 +204,17 @@ def stack_views(
     return torch.stack([to_unit(name, view).to(dtype) for name, view in named])
 
 
+def scalar(temperature: Temperature) -> Temperature:
+    """A temperature that is a tensor without axes, whatever axes of length one it has."""
+    return temperature.reshape(()) if isinstance(temperature, torch.Tensor) else temperature
+
+
 def check_temperature(temperature: Temperature) -> None:
     """Refuse a temperature that is not a positive number (a tensor on an accelerator is believed)."""
+    if isinstance(temperature, torch.Tensor) and temperature.numel() != 1:
+        raise ValueError(
+            f"temperature is what similarities are divided by: expected one number, got {temperature.numel()}"
+        )
     if isinstance(temperature, torch.Tensor) and (temperature.device.type != "cpu" or torch.compiler.is_compiling()):
         return
     value = float(_detached(temperature))

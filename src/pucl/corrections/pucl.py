@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pucl.contrast.correction import Anneal, Correction, check_range
+from pucl.contrast.correction import Anneal, Correction, check_fixed, check_range
 from pucl.corrections.hard import check_beta, tilt_of
 
 
@@ -39,6 +39,8 @@ class PUCL(Correction):
     beta: float | Anneal = 0.0
 
     def __post_init__(self) -> None:
+        check_fixed("alpha", self.alpha)
+        check_fixed("c", self.c)
         check_range("alpha", "the share of positives in the data", self.alpha, "0 <= alpha < 1", 0 <= self.alpha < 1)
         check_range("c", "the share of positives that is labelled", self.c, "0 <= c <= 1", 0 <= self.c <= 1)
         check_beta(self.beta)

@@ -67,8 +67,8 @@ def load(
     if image_size is not None:
         check_image_size(image_size)
     root = data_root(root)
-    if str(name_or_path) in SOURCES:
-        return _load_known(SOURCES[str(name_or_path)], root, image_size)
+    if isinstance(name_or_path, str) and name_or_path in SOURCES:
+        return _load_known(SOURCES[name_or_path], root, image_size)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return read_folder(path, root / "arrays", image_size, test_share)

@@ -1,7 +1,5 @@
 """How good the embeddings are while they are learned: nearest neighbours within the training set."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +28,12 @@ class Monitor:
         chosen = np.random.default_rng(0).permutation(len(labels))[: min(MOST, max(FEWEST, most))]
         self.places: NDArray[np.int64] = np.sort(chosen)
         self._labels = labels[self.places]
+        self._held = np.arange(len(self.places)) % HELD_OUT == 0
 
-    @staticmethod
-    def possible(labels: NDArray[Any] | None) -> bool:
-        """Whether there are labels of two classes at least, and enough samples."""
-        return labels is not None and len(labels) >= 2 * HELD_OUT and len(np.unique(labels)) > 1
+    @property
+    def possible(self) -> bool:
+        """Whether there are enough samples, and those that vote are of two classes at least."""
+        return len(self._labels) >= 2 * HELD_OUT and len(np.unique(self._labels[~self._held])) > 1
 
     def accuracy(self, features: NDArray[np.float32]) -> float:
         """The share of the held-out samples whose neighbours name the right class.
@@ -42,6 +41,6 @@ class Monitor:
         Args:
             features: Of the samples at `places`, as they are now.
         """
-        held = np.arange(len(features)) % HELD_OUT == 0
+        held = self._held
         probe = KNNProbe().fit(features[~held], self._labels[~held])
         return probe.score(features[held], self._labels[held])

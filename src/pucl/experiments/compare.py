@@ -10,7 +10,7 @@ import torch
 import pucl
 from pucl import processes
 from pucl.evaluation.folds import FOLDS
-from pucl.experiments.config import ORACLE, PLAIN, ROWS, RunConfig, choose
+from pucl.experiments.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Job, Means, run_grid
 from pucl.experiments.lines import Line, Results, as_csv, make_line
@@ -67,10 +67,14 @@ def compare_corrections(
     means = means or Means()
     for name in corrections:
         choose("correction", name, ROWS)
-    if not corrections or len(set(corrections)) < len(corrections):
-        raise ValueError(f"corrections are the rows: expected at least one, each once, got {', '.join(corrections)}")
+    check_once("corrections are the rows", corrections)
     rows = {name: replace(base, correction=name, settings=(settings or {}).get(name, {})) for name in corrections}
-    processes.from_first(lambda: check_labels(base, corrections, means.root))  # Now, and not after the first row.
+    if not processes.from_first(lambda: has_labels(base, means.root)) and ORACLE in corrections:  # Now, not in hours.
+        rest = ",".join(name for name in corrections if name != ORACLE)
+        raise ValueError(
+            f"the oracle knows the labels of what it is trained on, which {base.data} has not: leave it out with "
+            f"--corrections {rest}"
+        )
     comparison = compare_rows(rows, seeds, out, means=means, display=display)
     if processes.rank() > 0:
         return comparison
@@ -101,7 +105,7 @@ def compare_rows(
     jobs = grid_of(rows, seeds)
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
-    return Comparison(lines=tuple(lines_of(rows, done, base)), runs=places_of(rows, seeds))
+    return Comparison(lines=tuple(lines_of(rows, done, base)), runs=places_of(rows, done))
 
 
 def grid_of(rows: Mapping[str, RunConfig], seeds: int, prefix: str = "") -> list[Job]:
@@ -148,9 +152,10 @@ def lines_of(rows: Mapping[str, RunConfig], done: Sequence[Done], base: str = BA
     ]
 
 
-def places_of(rows: Mapping[str, RunConfig], seeds: int) -> dict[str, list[str]]:
-    """By row, where its runs are."""
-    return {name: [str(Path(name) / f"seed-{seed}") for seed in range(seeds)] for name in rows}
+def places_of(rows: Mapping[str, RunConfig], done: Sequence[Done]) -> dict[str, list[str]]:
+    """By row, where its runs are; where one failed may be another's."""
+    places = [Path(each.job.place) for each in done if each.result is not None]
+    return {name: [str(place) for place in places if place.parent.name == name] for name in rows}
 
 
 def origin(command: str) -> dict[str, Any]:
@@ -158,8 +163,8 @@ def origin(command: str) -> dict[str, Any]:
     return {"command": command, "pucl": pucl.__version__, "torch": str(torch.__version__)}
 
 
-def check_labels(base: RunConfig, corrections: Sequence[str], root: Path | None) -> None:
-    """Refuse data of which there is nothing to compare."""
+def has_labels(base: RunConfig, root: Path | None) -> bool:
+    """Whether the samples that are trained on have labels; data of which there is nothing to compare are refused."""
     task = make_task(base, root)
     if not task.can_be_probed():
         images = task.unit == "images"
@@ -167,9 +172,4 @@ def check_labels(base: RunConfig, corrections: Sequence[str], root: Path | None)
         raise ValueError(
             f"a comparison is of accuracies: expected labels of two classes or more, {where}, got {base.data} without"
         )
-    if ORACLE in corrections and task.labels is None:
-        rest = ",".join(name for name in corrections if name != ORACLE)
-        raise ValueError(
-            f"the oracle knows the labels of what it is trained on, which {base.data} has not: leave it out with "
-            f"--corrections {rest}"
-        )
+    return task.labels is not None

@@ -1,12 +1,14 @@
 """What a run is: one frozen value that says everything, and is compared before anything is continued."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.compat import COMPATS, Compat
-from pucl.contrast.objectives import Floor, check_floor
+from pucl.contrast.objectives import OBJECTIVES, Floor, check_floor
 from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
 from pucl.data.graph_features import CHOICES
@@ -41,7 +43,7 @@ class RunConfig:
         batch_size: Samples in a step.
         optimiser: ``"adam"``, ``"sgd"`` or ``"lars"``.
         learning_rate: At its highest.
-        momentum: Of SGD and LARS.
+        momentum: Share of past gradients that stays; of Adam its first beta.
         weight_decay: Of the optimiser.
         schedule: ``"constant"``, ``"cosine"`` or ``"step"``.
         warmup_epochs: Epochs over which the learning rate rises.
@@ -77,6 +79,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         choose("framework", self.framework, FRAMEWORKS)
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{each.name} is a number: expected a finite one, got {value}")
         if not isinstance(self, FRAMEWORKS[self.framework]):
             kind = FRAMEWORKS[self.framework].__name__
             raise ValueError(f"a run of {self.framework} is described by a {kind}, got a {type(self).__name__}")
@@ -85,9 +91,14 @@ class RunConfig:
         choose("schedule", self.schedule, SCHEDULES)
         check_plan(self.epochs, self.batch_size, self.clip)
         check_optimiser(self.optimiser, self.learning_rate, self.momentum, self.weight_decay)
-        check_floor(self.floor)
-        if self.seed < 0:
-            raise ValueError(f"seed is where random numbers start: expected 0 or more, got {self.seed}")
+        check_floor(self.floor, self.objective)
+        choose("objective", self.objective, OBJECTIVES)
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is where random numbers start: expected 0 or more, below 2^63, got {self.seed}")
+        if not 0 <= self.warmup_epochs <= self.epochs:
+            raise ValueError(
+                f"warmup_epochs are the first of all: expected 0 to {self.epochs}, got {self.warmup_epochs}"
+            )
         if self.monitor < 0:
             raise ValueError(f"monitor is how many times to look: expected 0 or more, got {self.monitor}")
         self.make_correction()
@@ -160,6 +171,10 @@ class ImageConfig(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_temperature(self.temperature)
+        if not 0 <= self.key_momentum <= 1:
+            raise ValueError(
+                f"key_momentum is the share of the key encoder that stays: expected 0 to 1, got {self.key_momentum}"
+            )
         if self.correction == RAW:
             raise ValueError("the raw features of nodes are a row for graphs: expected a correction, got 'raw'")
 
@@ -197,6 +212,11 @@ class GraphConfig(RunConfig):
         for probe in self.probes.split(","):
             choose("classifier of graphs", probe, GRAPH_PROBES)
         choose("features", self.features, CHOICES)
+        if self.precision != "float32":
+            raise ValueError(
+                "sums over the nodes of a graph are too large for half precision: expected precision float32, got "
+                f"{self.precision}"
+            )
         choose("share", self.share, SHARES)
         if self.temperature is not None:
             check_temperature(self.temperature)
@@ -234,12 +254,29 @@ def fields_of(framework: str) -> set[str]:
     return {each.name for each in dataclasses.fields(FRAMEWORKS[framework])}
 
 
+def known_fields() -> list[str]:
+    """What any run can be told by: fields of its configuration, and settings of its correction."""
+    fields = set.union(*(fields_of(framework) for framework in FRAMEWORKS))
+    return sorted(fields.union(*(settings_of(correction) for correction in ROWS)))
+
+
 def settings_of(correction: str) -> list[str]:
     """The settings that a row of a comparison takes; none for a name that is no row."""
     if correction == ORACLE:
         return ["beta"]
     kind = CORRECTIONS.get(correction)
     return [] if kind is None else [each.name for each in dataclasses.fields(kind)]
+
+
+def check_once(meaning: str, names: Sequence[str]) -> None:
+    """Refuse a list that is empty, or has a name twice.
+
+    Args:
+        meaning: What the names are, as the beginning of a sentence.
+        names: As given.
+    """
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{meaning}: expected at least one, each once, got {', '.join(names) or 'none'}")
 
 
 def choose(meaning: str, name: str, known: Any) -> None:

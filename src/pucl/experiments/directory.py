@@ -3,6 +3,7 @@
 import fcntl
 import json
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 import pucl
 from pucl import processes
 from pucl.experiments.config import RunConfig
+from pucl.experiments.display import PROGRESS
 from pucl.files import left_parts, whole_file, write_json, write_whole
 from pucl.training.checkpoint import load_checkpoint
 
@@ -39,6 +41,11 @@ class RunDirectory:
         return self.path / "encoder.safetensors"
 
     @property
+    def embeddings(self) -> Path:
+        """What the encoder makes of all samples."""
+        return self.path / "embeddings.npz"
+
+    @property
     def metrics(self) -> Path:
         """One line of JSON for each epoch."""
         return self.path / "metrics.jsonl"
@@ -53,10 +60,11 @@ class RunDirectory:
         """Use the directory for this run alone, or say why that cannot be."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is to hold a run: expected a directory or a new name, got a file")
-        ours = (self.path / "config.json").exists()
-        passing = {self.path / ".lock", *left_parts(self.path)}
-        if self.path.exists() and not ours and any(entry not in passing for entry in self.path.iterdir()):
+        passing = {self.path / ".lock", self.path / PROGRESS, *left_parts(self.path)}
+        held = set(self.path.iterdir()) - passing if self.path.exists() else set()
+        if held and not (self.path / "config.json").exists():
             raise ValueError(f"{self.path} holds something else than a run of pucl: choose another directory")
+        other = self.config() if held else config  # Other programs have files of that name too.
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
             try:
@@ -66,14 +74,14 @@ class RunDirectory:
             for part in left_parts(self.path):
                 part.unlink(missing_ok=True)  # Of a process that was killed: others do not get so far as here.
             # A run that came to nothing, such as one with a setting that cannot be, is nobody's loss.
-            if ours and self.begun and (other := self.config()) != config:
+            if self.begun and other != config:
                 differences = _differences(other, config)
                 raise ValueError(f"{self.path} holds another run: {differences}; choose another directory")
-            if not self.begun:
-                write_json(self.path / "config.json", config.as_json())
-            if self.result() is None:
-                write_json(self.path / "environment.json", environment(device))
             try:
+                if not self.begun:
+                    write_json(self.path / "config.json", config.as_json())
+                if self.result() is None:
+                    write_json(self.path / "environment.json", environment(device))
                 yield
             except BaseException:
                 if not self.begun:
@@ -82,8 +90,10 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Leave nothing of a run that came to nothing, such as one whose data are not there."""
-        for name in ("config.json", "environment.json", ".lock"):  # The lock last: until then it is ours.
-            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.tensorboard, ignore_errors=True)
+        known = (self.weights, self.embeddings, *(self.path / name for name in (PROGRESS, "environment.json")))
+        for file in (*known, self.path / "config.json", self.path / ".lock"):  # The lock last: until then it is ours.
+            file.unlink(missing_ok=True)
         with suppress(OSError):  # Somebody else's file is a reason to stay.
             self.path.rmdir()
 
@@ -96,16 +106,19 @@ class RunDirectory:
         """What the run is."""
         file = self.path / "config.json"
         try:
-            return RunConfig.from_json(json.loads(file.read_text()))
+            return RunConfig.from_json(_record(file))
         except FileNotFoundError:
             raise ValueError(f"{self.path} is not a run of pucl: it has no config.json") from None
-        except (json.JSONDecodeError, TypeError) as error:
-            raise ValueError(f"{file} should hold the configuration of a run, but cannot be read: {error}") from error
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file} should hold the configuration of a run of pucl: {error}") from error
 
     def result(self) -> dict[str, Any] | None:
         """What the run came to; None while it is not finished."""
         file = self.path / "result.json"
-        return json.loads(file.read_text()) if file.exists() else None
+        try:
+            return _record(file) if file.exists() else None
+        except ValueError as error:
+            raise ValueError(f"{file} should hold what a run came to: {error}") from error
 
     def state(self) -> dict[str, Any] | None:
         """The state of the training at its last checkpoint; None before the first."""
@@ -123,8 +136,15 @@ class RunDirectory:
 
     def keep_embeddings(self, parts: dict[str, Any]) -> None:
         """Write embeddings and labels."""
-        with whole_file(self.path / "embeddings.npz") as file:
+        with whole_file(self.embeddings) as file:
             np.savez(file, **parts)
+
+
+def _record(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_text())
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a record, got a {type(content).__name__}")
+    return content
 
 
 def environment(device: torch.device) -> dict[str, Any]:

@@ -90,9 +90,11 @@ class GraphTask:
 
     def monitor(self, framework: Framework[GraphBatch]) -> Callable[[], float] | None:
         """Nearest neighbours among the graphs."""
-        if self.labels is None or not Monitor.possible(self.labels):
+        if self.labels is None:
             return None
         monitor = Monitor(self.labels)
+        if not monitor.possible:
+            return None
         held = self.graphs if len(monitor.places) == len(self.graphs) else self.graphs.subset(monitor.places)
         return lambda: monitor.accuracy(embed_graphs(module_of(framework), held))
 

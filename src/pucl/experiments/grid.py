@@ -1,12 +1,13 @@
 """Many runs: what is finished is skipped, what was interrupted goes on, and one that fails does not stop the rest."""
 
+import json
 import os
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -18,16 +19,20 @@ import torch
 from pucl import processes
 from pucl.devices import usable_cores
 from pucl.experiments.cluster import ray_cluster
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import PLAIN, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
+from pucl.experiments.task import make_task
 from pucl.progress import duration
 
 NOWHERE: Positions = {}
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
 
+
+Result = dict[str, Any]
+"""What a run came to, as its record has it."""
 
 Kind = tuple[str, str, str, int]
 """Framework, data, correction and epochs."""
@@ -65,7 +70,7 @@ class Done:
     """
 
     job: Job
-    result: dict[str, Any] | None
+    result: Result | None
     error: str | None
     seconds: float
 
@@ -110,7 +115,7 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     """
     if len({job.place for job in jobs}) < len(jobs):
         raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
-    done = {} if processes.world_size() > 1 else _finished(jobs, out)
+    done = {} if processes.world_size() > 1 else _finished(jobs, out, _on_same_data(means.root))
     if done:
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
     left = [job for job in jobs if job.place not in done]
@@ -182,14 +187,34 @@ class Outlook:
         return f"about {duration(max([sum(ahead) / self._workers, *going.values()]))} left"
 
 
-def _finished(jobs: Sequence[Job], out: Path) -> dict[str, Done]:
-    """The jobs that an earlier call finished, by place. Whatever else is there is for `run` to judge."""
+def _finished(
+    jobs: Sequence[Job], out: Path, counts: Callable[[Job, Result], bool] = lambda _job, _result: True
+) -> dict[str, Done]:
+    """The jobs that are finished, by place. Whatever else is there, damaged or of others, is for `run` to judge."""
     done = {}
     for job in jobs:
         directory = RunDirectory(out / job.place)
-        if (result := directory.result()) is not None and directory.config() == job.config:
-            done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
+        with suppress(ValueError):
+            result = directory.result()
+            if result is not None and directory.config() == job.config and counts(job, result):
+                done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
     return done
+
+
+def _on_same_data(root: Path | None) -> Callable[[Job, Result], bool]:
+    """Whether a job's result is of the data that are here now; those of a set are read once for all its jobs."""
+    here: dict[str, Result] = {}
+
+    def same(job: Job, result: Result) -> bool:
+        if "data" not in result:  # Of an earlier version.
+            return True
+        plain = replace(job.config, correction=PLAIN, settings={}, seed=0)
+        place = json.dumps(plain.as_json())
+        if place not in here:
+            here[place] = make_task(plain, root).fingerprint()
+        return bool(result["data"] == here[place])
+
+    return same
 
 
 def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display, live: Live | None) -> Iterator[Done]:
@@ -217,10 +242,14 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | Non
                 yield done
         except TerminatedWorkerError:
             deaths = deaths + 1 if len(left) == before else 0
-            if deaths == MOST_DEATHS:  # It is always the same job, or there is not memory enough for any.
-                words = "its process died again and again, perhaps for want of memory: try fewer --workers"
-                yield from (Done(job=job, result=None, error=words, seconds=0.0) for job in left.values())
-                return
+            if deaths == MOST_DEATHS:  # One of them takes all others with it, or there is no memory for several.
+                break
+    for job in left.values():
+        try:
+            yield from _in_workers([job], out, means, live)
+        except TerminatedWorkerError:
+            words = "its process died again and again, alone too, perhaps for want of memory"
+            yield Done(job=job, result=None, error=words, seconds=0.0)
 
 
 def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
@@ -262,12 +291,11 @@ def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Li
     with (
         ray_cluster(address, means.workers * threads),
         parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
-        ThreadPoolExecutor(1) as waiter,
     ):
         parallel = Parallel(n_jobs=means.workers, batch_size=1)
         grid = None if live is None else live.grid
         tasks = [delayed(_run_in_worker)(job, out, means, threads, grid) for job in jobs]
-        everything = waiter.submit(parallel, tasks)
+        everything = _in_background(lambda: parallel(tasks))
         left = {job.place: job for job in jobs}
         while not everything.done():
             for place, done in _finished(list(left.values()), out).items():
@@ -276,6 +304,20 @@ def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Li
                 yield replace(done, seconds=result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
             time.sleep(0.5)
         yield from (done for done in everything.result() if done is not None and done.job.place in left)
+
+
+def _in_background(work: Callable[[], list[Done | None]]) -> "Future[list[Done | None]]":
+    """Work in a thread for which nobody waits at the end: Ctrl-C would have to, for the whole of a grid."""
+    result: Future[list[Done | None]] = Future()
+
+    def go() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # It is raised where the result is asked for.
+            result.set_exception(error)
+
+    threading.Thread(target=go, daemon=True, name="pucl-ray").start()
+    return result
 
 
 @contextmanager
@@ -316,11 +358,12 @@ def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
             checkpoint_seconds=means.checkpoint_seconds,
             display=display,
         )
-        with suppress(OSError):
-            (out / job.place / PROGRESS).unlink(missing_ok=True)  # Also that of a grid that was killed.
     except Exception as error:  # Whatever went wrong, the other runs go on.
         words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         return Done(job=job, result=None, error=words, seconds=time.monotonic() - began)
+    finally:
+        with suppress(OSError):
+            (out / job.place / PROGRESS).unlink(missing_ok=True)  # Also that of a grid that was killed.
     return Done(job=job, result=result, error=None, seconds=time.monotonic() - began)
 
 

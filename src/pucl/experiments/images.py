@@ -67,9 +67,11 @@ class ImageTask:
     def monitor(self, framework: ImageFramework) -> Callable[[], float] | None:
         """Nearest neighbours among the training images."""
         images = self.data.train
-        if images.labels is None or not Monitor.possible(images.labels):
+        if images.labels is None:
             return None
         monitor = Monitor(images.labels, most=MONITOR_BYTES // images.pixels[0].nbytes)
+        if not monitor.possible:
+            return None
         held = images.pixels[monitor.places]
         return lambda: monitor.accuracy(_embed_together(framework, held))
 

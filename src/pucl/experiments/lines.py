@@ -35,6 +35,7 @@ class Line:
         tau_plus: tau', as it reached the loss; None where nothing was corrected.
         scores: Accuracy by classifier, in percent.
         by_seed: The same for each seed.
+        seeds: Which these are; empty in records of earlier versions.
         differences: To the row that all are compared with, seed by seed; empty for that row itself, or without it.
         floored: Share of anchors at the floor in the last epoch; None where nothing was trained.
         seconds: Of training, for one seed.
@@ -51,6 +52,7 @@ class Line:
     floored: float | None
     seconds: float
     processor_seconds: float = 0.0
+    seeds: tuple[int, ...] = ()
     failed: tuple[str, ...] = ()
 
     @property
@@ -71,6 +73,7 @@ class Line:
                 "scores": {name: Spread(**values) for name, values in record["scores"].items()},
                 "by_seed": {name: tuple(values) for name, values in record["by_seed"].items()},
                 "differences": {name: Difference(**values) for name, values in record["differences"].items()},
+                "seeds": tuple(record.get("seeds", ())),
                 "failed": tuple(record["failed"]),
             }
         )
@@ -108,6 +111,7 @@ def make_line(
         floored=sum(run.get("floored", 0.0) for run in runs) / len(runs) if trained else None,
         seconds=sum(run["seconds"] for run in runs) / len(runs) if runs else 0.0,
         processor_seconds=sum(run.get("processor_seconds", 0.0) for run in runs),
+        seeds=tuple(results),
         failed=tuple(failed),
     )
 

@@ -9,6 +9,15 @@ from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training
 
 
+def check_same_data(directory: RunDirectory, there: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse to go on with samples other than those that a run was begun with; see `Task.fingerprint`."""
+    if there != here:
+        raise ValueError(
+            f"{directory.path} holds a run on other samples: there were {there['samples']}, and here are "
+            f"{here['samples']}, not the same; choose another directory"
+        )
+
+
 class RunLog:
     """Metrics, warnings, time and state of a training, kept in the run's directory.
 
@@ -26,34 +35,38 @@ class RunLog:
         self._directory = directory
         self._data = data
         self._began = time.monotonic()
+        self._processor_began = time.process_time()
 
     @property
     def seconds(self) -> float:
         """How long the training has taken, with that of earlier calls."""
         return time.monotonic() - self._began
 
+    @property
+    def processor_seconds(self) -> float:
+        """The same by the processors of this process."""
+        return time.process_time() - self._processor_began
+
     def resume(self, training: Training[Any]) -> bool:
         """Bring a training to where the last checkpoint is; False where there is none."""
         state = processes.from_first(self._directory.state)
         if state is None:
             return False
-        if state["data"] != self._data:
-            raise ValueError(
-                f"{self._directory.path} holds a run on other samples: there were {state['data']['samples']}, and "
-                f"here are {self._data['samples']}, not the same; choose another directory"
-            )
+        check_same_data(self._directory, state["data"], self._data)
         training.load(state)
         self.history = [line for line in processes.from_first(self._directory.history) if line["step"] <= training.step]
         self.warnings = list(state["warnings"])
         self._began = time.monotonic() - state["seconds"]
+        self._processor_began = time.process_time() - state.get("processor_seconds", 0.0)
         return True
 
     def keep(self, training: Training[Any]) -> None:
         """Write everything down."""
         if processes.rank() == 0:
             self.keep_metrics()
-            about = {"seconds": self.seconds, "warnings": list(self.warnings), "data": self._data}
-            save_checkpoint(self._directory.checkpoint, training.state() | about)
+            times = {"seconds": self.seconds, "processor_seconds": self.processor_seconds}
+            about = {"warnings": list(self.warnings), "data": self._data}
+            save_checkpoint(self._directory.checkpoint, training.state() | times | about)
         self.saved = time.monotonic()
 
     def keep_metrics(self) -> None:

@@ -10,11 +10,12 @@ from types import FrameType
 from typing import Any
 
 from pucl import processes
+from pucl.contrast.embeddings import NotFiniteError
 from pucl.devices import check_precision, choose_device, peak_memory, reset_peak_memory
 from pucl.experiments.config import NOT_TRAINED, ORACLE, GraphConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
-from pucl.experiments.log import RunLog
+from pucl.experiments.log import RunLog, check_same_data
 from pucl.experiments.task import Task, make_task
 from pucl.experiments.tensorboard import TensorBoard
 from pucl.experiments.weights import need_safetensors, save_weights
@@ -64,8 +65,9 @@ def run(
             state = "was begun: go on with" if finished is None else "is finished: have it again with"
             raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory")
         if finished is not None:
+            if "data" in finished:
+                check_same_data(directory, finished["data"], make_task(config, root).fingerprint())
             return finished
-        processor = time.process_time()
         processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
         task = make_task(config, root)
         for note in task.notes:
@@ -76,7 +78,7 @@ def run(
         about = task.about(framework)
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
         display.status("probing")
-        began = time.monotonic()
+        began, processor = time.monotonic(), time.process_time() - trained.pop("processor_seconds", 0.0)
         scores, embeddings = task.evaluate(framework)
         result = {
             **scores,
@@ -85,6 +87,7 @@ def run(
             "processor_seconds": time.process_time() - processor,
             "peak_memory_mib": peak_memory(place),
             task.unit: len(task.samples),
+            "data": task.fingerprint(),
             "device": str(place),
             "processes": processes.world_size(),
             "notes": list(task.notes),
@@ -151,14 +154,14 @@ def train(
         except ValueError as error:
             log.keep_metrics()
             kept = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"
+            advice = "; or try gradient clipping, --clip 1" if isinstance(error, NotFiniteError) else ""
             raise TrainingStoppedError(
-                f"training stopped at step {training.step + 1} of {training.steps}, {kept}: {error}. "
-                f"Try a lower learning rate, gradient clipping (--clip 1), or a higher temperature"
+                f"training stopped at step {training.step + 1} of {training.steps}, {kept}: {error}{advice}"
             ) from error
     log.keep(training)
     last = log.history[-1]
     names = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "samples_per_second")
-    about = {"seconds": log.seconds, "warnings": log.warnings}
+    about = {"seconds": log.seconds, "processor_seconds": log.processor_seconds, "warnings": log.warnings}
     return {name: last[name] for name in names if name in last} | about
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pucl.data.registry import SOURCES, data_root
-from pucl.experiments.config import ORACLE, PLAIN, UNTRAINED, RunConfig, choose
+from pucl.experiments.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
 from pucl.experiments.recipes import recipe
 from pucl.experiments.tables import Part
 
@@ -141,10 +141,7 @@ def parts_of_table1(
         choose("framework of Table 1", name, FRAMEWORKS)
     for name in rows:
         choose("row of Table 1", name, ROWS)
-    if not rows or len(set(rows)) < len(rows):
-        raise ValueError(
-            f"rows are what is compared: expected at least one, each once, got {', '.join(rows) or 'none'}"
-        )
+    check_once("rows are what is compared", rows)
     plan = BUDGETS[budget]
     present = [name for name in data if not plan.stand_in or is_there(name, root)]
     absent = [name for name in data if name not in present]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pucl.experiments.config import ORACLE, PLAIN, RAW, UNTRAINED, choose
+from pucl.experiments.config import ORACLE, PLAIN, RAW, UNTRAINED, check_once, choose
 from pucl.experiments.graph_settings import LABEL_FREQUENCY, VARIANTS, prior_of, short_name
 from pucl.experiments.recipes import recipe
 from pucl.experiments.tables import Part
@@ -92,10 +92,10 @@ def parts_of_table2(
     """
     if variant is not None:
         choose("variant", variant, VARIANTS)
+    changes = dict(changes or {})
     parts = []
     for place in data:
         known, note = ROWS, ""
-        settings = UNLIKE_A_RUN | dict(changes or {})
         if variant is not None:
             prior = prior_of(place, root)
             known, note = rows_at(prior, **VARIANTS[variant]), f"{variant}; prior of the classes {prior:.3f}"
@@ -103,7 +103,7 @@ def parts_of_table2(
         parts.append(
             Part(
                 name=short_name(place),
-                rows={row: recipe("infograph", place, **(settings | known[row])) for row in wanted},
+                rows={row: recipe("infograph", place, **(UNLIKE_A_RUN | known[row] | changes)) for row in wanted},
                 base=BASE,
                 seeds=seeds,
                 published={} if variant else {"paper": PAPER.get(short_name(place), {})},
@@ -140,8 +140,5 @@ def _chosen(rows: Sequence[str] | None, known: Mapping[str, Any]) -> Sequence[st
         return tuple(known)
     for name in rows:
         choose("row of Table 2", name, known)
-    if not rows or len(set(rows)) < len(rows):
-        raise ValueError(
-            f"rows are what is compared: expected at least one, each once, got {', '.join(rows) or 'none'}"
-        )
+    check_once("rows are what is compared", rows)
     return rows

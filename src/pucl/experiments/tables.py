@@ -3,12 +3,12 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pucl.experiments.compare import check_labels, check_some_finished, grid_of, lines_of, origin
-from pucl.experiments.config import RunConfig
+from pucl.experiments.compare import check_some_finished, grid_of, has_labels, lines_of, origin, places_of
+from pucl.experiments.config import ORACLE, RunConfig, check_once
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Means, run_grid
 from pucl.experiments.lines import SHORT, Line, difference_text, probes_of
@@ -45,10 +45,12 @@ class Table:
     Args:
         parts: What was run.
         lines: By the name of the part, its rows.
+        runs: By the name of the part and of the row, where the finished runs are.
     """
 
     parts: tuple[Part, ...]
     lines: dict[str, tuple[Line, ...]]
+    runs: dict[str, dict[str, list[str]]]
 
     @property
     def seconds(self) -> float:
@@ -73,10 +75,7 @@ class Table:
                         line.as_json() | {column: numbers.get(line.name) for column, numbers in part.published.items()}
                         for line in self.lines[part.name]
                     ],
-                    "runs": {
-                        row: [str(Path(part.name) / row / f"seed-{seed}") for seed in range(part.seeds)]
-                        for row in part.rows
-                    },
+                    "runs": self.runs[part.name],
                 }
                 for part in self.parts
             },
@@ -101,16 +100,25 @@ def make_table(
         command: What was asked for, for the record.
     """
     means = means or Means()
-    if not parts or len({part.name for part in parts}) < len(parts):
-        names = ", ".join(part.name for part in parts) or "none"
-        raise ValueError(f"a table has parts, such as data sets: expected at least one, each once, got {names}")
-    for part in parts:  # Now, and not after hours of the others.
-        configs = list(part.rows.values())
-        check_labels(configs[0], [config.correction for config in configs], means.root)
+    check_once("a table has parts, such as data sets", [part.name for part in parts])
+    parts = [_that_can_be(part, means.root) for part in parts]  # Now, and not after hours of the others.
     jobs = [job for part in parts for job in grid_of(part.rows, part.seeds, part.name)]
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
     return write_table(out, parts, done, command)
+
+
+def _that_can_be(part: Part, root: Path | None) -> Part:
+    """The part without its oracle, if that would have no labels to go by."""
+    if has_labels(next(iter(part.rows.values())), root):
+        return part
+    rows = {name: config for name, config in part.rows.items() if config.correction != ORACLE}
+    if len(rows) == len(part.rows):
+        return part
+    if not rows:
+        raise ValueError(f"the oracle knows the labels of what it is trained on, which {part.name} has not")
+    words = "no oracle, since what is trained on has no labels"
+    return replace(part, rows=rows, note=f"{part.note}; {words}" if part.note else words)
 
 
 def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command: str) -> Table:
@@ -126,6 +134,7 @@ def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command:
     made = Table(
         parts=tuple(parts),
         lines={part.name: tuple(lines_of(part.rows, by_part[part.name], part.base)) for part in parts},
+        runs={part.name: places_of(part.rows, by_part[part.name]) for part in parts},
     )
     write_json(out / "table.json", origin(command) | made.as_json())
     write_whole(out / "table.csv", as_csv(made).encode())

@@ -7,7 +7,7 @@ import torch
 
 from pucl.files import whole_file
 
-FORMAT = 2  # Rises when a checkpoint of an older pucl can no longer be continued.
+FORMAT = 3  # Rises when a checkpoint of an older pucl can no longer be continued.
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ class Plan:
 
 def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
     """Refuse lengths by which nothing could be trained; see `Plan`."""
-    if clip is not None and not clip > 0:
+    if clip is not None and not 0 < clip < math.inf:
         raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {clip}")
     if epochs < 1:
         raise ValueError(f"epochs is how often all data are seen: expected at least 1, got {epochs}")
@@ -169,7 +169,7 @@ class Training(Generic[_Samples]):
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
             "tally": {"sums": self.tally.sums, "steps": self.tally.steps},
-            "said": sorted(self.watch.said),
+            "watch": self.watch.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -180,7 +180,7 @@ class Training(Generic[_Samples]):
             self.scaler.load_state_dict(state["scaler"])
         self.step = state["step"]
         self.tally = Tally(dict(state["tally"]["sums"]), state["tally"]["steps"])
-        self.watch.said = set(state["said"])
+        self.watch.load(state["watch"])
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
         """Train to the end; after every epoch, what it came to.

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Any
 
 WINDOW = 50  # Steps that are averaged before anything is said; a first few are often odd.
 FLOORED = 0.5  # Share of anchors at the floor from which the correction does more harm than good.
@@ -22,6 +23,15 @@ class Watch:
         self._speak = speak
         self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
         self.said: set[str] = set()
+
+    def state(self) -> dict[str, Any]:
+        """What was said, and what the next words depend on."""
+        return {"said": sorted(self.said), "steps": [dict(metrics) for metrics in self._steps]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.said = set(state["said"])
+        self._steps = deque(state["steps"], maxlen=WINDOW)
 
     def see(self, metrics: Mapping[str, float], *, cosines: bool = True) -> None:
         """Take in one step: floored, tau_plus and unlabelled_similarity.

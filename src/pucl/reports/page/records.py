@@ -199,7 +199,12 @@ def _grouped(runs: Sequence[Run]) -> list[Group]:
         }
         made = tuple(
             Row(
-                line=make_line(name, of_row[0].config.correction, results[name], _base(name, results)),
+                line=make_line(
+                    name,
+                    of_row[0].config.correction,
+                    results[name],
+                    None if name == _plain(of_row[0], members) else results.get(_plain(of_row[0], members)),
+                ),
                 runs=tuple(of_row),
             )
             for name, of_row in rows.items()
@@ -208,23 +213,28 @@ def _grouped(runs: Sequence[Run]) -> list[Group]:
     return groups
 
 
-def _base(name: str, results: Mapping[str, Mapping[int, dict[str, Any]]]) -> Mapping[int, dict[str, Any]] | None:
-    return None if name == BASE else results.get(BASE)
-
-
 def _row_name(run: Run, members: Sequence[Run]) -> str:
-    """The correction, and whatever else tells this run from others with the same one, save the seed."""
-    own = _settings(run.config)
-    others = [_settings(each.config) for each in members if each.config.correction == run.config.correction]
-    keys = [key for key in own if any(key not in other or other[key] != own[key] for other in others)]
-    return ", ".join([run.config.correction, *(f"{key} {own[key]}" for key in keys)])
+    """The correction, its settings where others have it with other ones, and what else is not the same in all runs."""
+    config, same = run.config, [each.config for each in members if each.config.correction == run.config.correction]
+    told = [
+        f"{name} {value}" for name, value in config.settings.items() if any(c.settings.get(name) != value for c in same)
+    ]
+    return ", ".join([config.correction, *told, *_apart(run, members)])
 
 
-def _settings(config: RunConfig) -> dict[str, Any]:
-    record = config.as_json()
-    kept = {name: value for name, value in record.items() if name not in ("seed", "correction", "settings")}
-    settings: dict[str, Any] = record["settings"]
-    return kept | settings
+def _plain(run: Run, members: Sequence[Run]) -> str:
+    """The row that this run is to be compared with: plain, and in all else the same."""
+    return ", ".join([BASE, *_apart(run, members)])
+
+
+def _apart(run: Run, members: Sequence[Run]) -> list[str]:
+    """What, beside correction and seed, is not the same in all runs."""
+    fields = {
+        name: value for name, value in run.config.as_json().items() if name not in ("seed", "correction", "settings")
+    }
+    return [
+        f"{name} {value}" for name, value in fields.items() if any(getattr(m.config, name) != value for m in members)
+    ]
 
 
 def _record(file: Path) -> dict[str, Any]:
