@@ -18,8 +18,8 @@ from pucl.experiments.config import ROWS
 from pucl.experiments.lines import Line
 from pucl.experiments.statistics import Spread
 from pucl.reports import canvas, curves
+from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves, spread
-from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.palette import COLOURS, OTHER, colour_of
 
 PNG = b"\x89PNG"

@@ -20,8 +20,8 @@ from pucl.experiments.recipes import recipe
 from pucl.experiments.similarities import Similarities
 from pucl.priors import bbe, mixture
 from pucl.reports import embedding, similarities
+from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.embedding import CLASS_COLOURS, NAMED, draw_embedding
-from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.similarities import OTHER, POSITIVE, SAME, Numbers, draw_similarities
 
 PNG = b"\x89PNG"

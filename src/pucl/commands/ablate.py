@@ -26,7 +26,7 @@ from pucl.experiments.tables import as_text, make_table
 from pucl.files import write_whole
 from pucl.progress import Line, duration
 from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
-from pucl.reports.figures import MatplotlibMissingError
+from pucl.reports.canvas import MatplotlibMissingError
 
 GRAPHS = "graphs"
 SUBJECTS = (*ablations.SUBJECTS, GRAPHS)

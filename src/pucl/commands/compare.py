@@ -24,8 +24,8 @@ from pucl.experiments.lines import as_text
 from pucl.experiments.recipes import recipe
 from pucl.files import write_whole
 from pucl.progress import Line
+from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
-from pucl.reports.figures import MatplotlibMissingError
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
 GRAPHS_ONLY = "raw,"

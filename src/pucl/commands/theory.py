@@ -23,7 +23,8 @@ import torch
 import pucl
 from pucl.experiments.theory import Estimate, LossEstimate, Row, TheoryResult, TheorySettings, measure_theory
 from pucl.files import write_json, write_whole
-from pucl.reports.figures import MatplotlibMissingError, draw_theory
+from pucl.reports.canvas import MatplotlibMissingError
+from pucl.reports.theory import draw_theory
 
 DEFAULTS = TheorySettings()
 DEFAULT_OUT = "theory"

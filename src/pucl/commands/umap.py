@@ -26,8 +26,8 @@ from pucl.experiments.layout2d import POINTS, Layout, lay_out_runs, need_umap
 from pucl.experiments.similarities import measure_similarities
 from pucl.files import write_whole
 from pucl.progress import Line
+from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.embedding import draw_embedding
-from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.similarities import draw_similarities
 
 

@@ -26,6 +26,13 @@ class Spread:
         array = np.asarray(values, dtype=np.float64)
         return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0, len(array))
 
+    @property
+    def margin(self) -> float | None:
+        """How far from the mean the true one may be, 95 times in 100; None for a single value, which does not tell."""
+        if self.count < 2:
+            return None
+        return student_quantile(self.count - 1) * self.deviation / math.sqrt(self.count)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -44,12 +51,10 @@ class Difference:
     @classmethod
     def between(cls, values: list[float], base: list[float]) -> "Difference":
         """Values less base, seed by seed."""
-        differences = np.asarray(values, dtype=np.float64) - np.asarray(base, dtype=np.float64)
-        mean = float(differences.mean())
-        if len(differences) < 2:
-            return cls(mean, None, None)
-        margin = student_quantile(len(differences) - 1) * float(differences.std(ddof=1)) / math.sqrt(len(differences))
-        return cls(mean, mean - margin, mean + margin)
+        spread = Spread.of([value - other for value, other in zip(values, base, strict=True)])
+        if spread.margin is None:
+            return cls(spread.mean, None, None)
+        return cls(spread.mean, spread.mean - spread.margin, spread.mean + spread.margin)
 
 
 def student_quantile(freedom: int, level: float = 0.975) -> float:

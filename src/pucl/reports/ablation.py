@@ -1,6 +1,5 @@
 """Pictures of the ablations: accuracy over the prior, the label frequency, and the number of unlabelled samples."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,6 @@ import numpy as np
 
 from pucl.experiments.ablations import Cell
 from pucl.experiments.lines import PROBES, Line, probes_of
-from pucl.experiments.statistics import student_quantile
 from pucl.reports.canvas import as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, MUTED
 
@@ -102,12 +100,8 @@ def _draw_series(
     order = np.argsort(places)
     x = [places[place] for place in order]
     spreads = [lines[place].scores[probe] for place in order]
-    margins = [
-        student_quantile(spread.count - 1) * spread.deviation / math.sqrt(spread.count)
-        if spread.count > 2
-        else spread.deviation
-        for spread in spreads
-    ]
+    # Of two seeds the interval would be nine times their deviation, and hide everything.
+    margins = [spread.margin if spread.margin and spread.count > 2 else spread.deviation for spread in spreads]
     axes.errorbar(
         x,
         [spread.mean for spread in spreads],

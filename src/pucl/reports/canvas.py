@@ -1,14 +1,23 @@
-"""What every figure of pucl has: a white sheet, a title, panels with no more ink than they need, and PNG bytes."""
+"""What every figure of pucl has: a white sheet, a title, panels with no more ink than they need, and PNG bytes.
+
+Figures are drawn with matplotlib, which is imported only when one is asked for.
+"""
 
 import io
 from typing import TYPE_CHECKING
 
-from pucl.reports.figures import MatplotlibMissingError
 from pucl.reports.palette import GRID, INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+class MatplotlibMissingError(ValueError):
+    """A figure was asked for where nothing can draw it."""
+
+    def __init__(self) -> None:
+        super().__init__("figures are drawn with matplotlib, which is not installed: pip install 'pucl[plot]'")
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -10,7 +10,7 @@ import numpy as np
 from pucl.experiments.compare import BASE
 from pucl.experiments.config import NOT_TRAINED
 from pucl.experiments.lines import PROBES, Line, probes_of
-from pucl.experiments.statistics import student_quantile
+from pucl.experiments.statistics import Spread
 from pucl.reports.canvas import as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, colour_of
 
@@ -208,15 +208,13 @@ def _draw_dots(axes: "Axes", title: str, rows: Sequence[tuple[str, Sequence[floa
     """A row for each correction: its seeds, their mean, the mean's interval, and the mean in digits."""
     low, high = _limits(rows)
     for number, (name, values) in enumerate(rows):
-        colour, mean = colour_of(name), float(np.mean(values))
-        text = f"{mean:.1f}"
+        colour, spread = colour_of(name), Spread.of(list(values))
+        mean, text = spread.mean, f"{spread.mean:.1f}"
         if name == BASE:
             axes.axvline(mean, color=colour, linewidth=1, linestyle=":", zorder=1)
-        margin = 0.0
-        if len(values) > 1:
-            deviation = float(np.std(values, ddof=1))
-            margin = student_quantile(len(values) - 1) * deviation / math.sqrt(len(values))
-            text += f" ± {deviation:.1f}"
+        margin = spread.margin or 0.0
+        if spread.count > 1:
+            text += f" ± {spread.deviation:.1f}"
             axes.plot(values, [number + 0.24] * len(values), "o", color=colour, markersize=3.6)
         _draw_interval(axes, number, (mean - margin, mean + margin), (low, high), colour)
         axes.plot([mean], [number], "o", color=colour, markersize=7.5)

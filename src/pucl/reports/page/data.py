@@ -16,7 +16,7 @@ from pucl.experiments.config import NOT_TRAINED, GraphConfig
 from pucl.experiments.graphs import GraphTask
 from pucl.experiments.images import ImageTask, evenly
 from pucl.experiments.lines import PROBES, SHORT, probes_of
-from pucl.experiments.statistics import student_quantile
+from pucl.experiments.statistics import Spread
 from pucl.experiments.task import make_task
 from pucl.reports.curves import PANELS
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
@@ -85,10 +85,8 @@ def _score(values: Sequence[float]) -> dict[str, Any]:
     seeds = [value for value in values if math.isfinite(value)]
     if not seeds:
         return {"mean": None, "margin": None, "seeds": []}
-    margin = None
-    if len(seeds) > 1:
-        margin = student_quantile(len(seeds) - 1) * float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
-    return {"mean": float(np.mean(seeds)), "margin": margin, "seeds": seeds}
+    spread = Spread.of(seeds)
+    return {"mean": spread.mean, "margin": spread.margin, "seeds": seeds}
 
 
 def probes_in(group: Group) -> list[dict[str, str]]:

@@ -1,26 +1,20 @@
-"""Figures. They are drawn with matplotlib, which is imported only when one is asked for."""
+"""How far each loss is from the ideal one, drawn."""
 
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pucl.experiments.theory import Estimate, Row, TheoryResult
+from pucl.reports.canvas import as_png, dress, new_figure, put_head
+from pucl.reports.palette import INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
-INK, MUTED = "#222222", "#666666"
+HEIGHT = 5.8  # Inches.
 ERRORS_SHOWN = 2.0  # Error bars reach this many standard errors to each side.
-
-
-class MatplotlibMissingError(ValueError):
-    """A figure was asked for where nothing can draw it."""
-
-    def __init__(self) -> None:
-        super().__init__("figures are drawn with matplotlib, which is not installed: pip install 'pucl[plot]'")
 
 
 @dataclass(frozen=True)
@@ -43,12 +37,6 @@ def draw_theory(result: TheoryResult) -> bytes:
     Raises:
         MatplotlibMissingError: If matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MatplotlibMissingError from error
-
     settings, base = result.settings, result.base
     # Colours that colour-blind readers tell apart; the markers do it without colour.
     lines = [
@@ -57,8 +45,7 @@ def draw_theory(result: TheoryResult) -> bytes:
         Line(f"corrected, {settings.positives} positives", "#009E73", "^", "-", lambda row: row.corrected_several.bias),
         Line("corrected, exact mean", INK, "D", ":", lambda row: row.exact.bias),
     ]
-    figure = Figure(figsize=(13.5, 5.8), dpi=150, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(13.5, HEIGHT)
     over_unlabelled, over_alpha, over_c = figure.subplots(1, 3, width_ratios=(1.1, 1, 1))
     figure.subplots_adjust(left=0.065, right=0.985, top=0.745, bottom=0.205, wspace=0.25)
 
@@ -97,15 +84,15 @@ def draw_theory(result: TheoryResult) -> bytes:
     handles, labels = over_unlabelled.get_legend_handles_labels()
     handles, labels = handles[1:] + handles[:1], labels[1:] + labels[:1]  # matplotlib has the bound first.
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, fontsize=11, columnspacing=2.4)
-    figure.text(0.065, 0.935, "How far each loss is from the ideal loss", fontsize=17, color=INK, weight="bold")
-    subtitle = (
+    put_head(
+        figure,
+        (0.065, HEIGHT),
+        "How far each loss is from the ideal loss",
         f"{settings.classes} classes on a sphere, concentration {settings.concentration:g}, temperature "
-        f"{settings.temperature:g}; mean over {settings.trials:,} anchors, bars are two standard errors"
+        f"{settings.temperature:g}",
+        f"mean over {settings.trials:,} anchors, bars are two standard errors",
     )
-    figure.text(0.065, 0.885, subtitle, fontsize=11, color=MUTED)
-    image = io.BytesIO()
-    figure.savefig(image, format="png")
-    return image.getvalue()
+    return as_png(figure)
 
 
 def _draw(
@@ -140,12 +127,7 @@ def _power_of_ten(value: float, _: int | None = None) -> str:
 
 
 def _dress(axes: "Axes", *, title: str, fixed: str, across: str, up: str) -> None:
-    """Titles, what stays fixed, labels, and no more ink than that."""
-    axes.text(0, 1.105, title, transform=axes.transAxes, fontsize=12.5, color=INK)
-    axes.text(0, 1.035, fixed, transform=axes.transAxes, fontsize=10.5, color=MUTED)
+    """Titles, what stays fixed, and labels."""
+    dress(axes, title, fixed)
     axes.set_xlabel(across, fontsize=11, color=INK)
     axes.set_ylabel(up, fontsize=11, color=INK)
-    axes.tick_params(labelsize=10, colors=INK)
-    axes.grid(color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
