@@ -100,7 +100,7 @@ def test_folders_that_cannot_be_meant(tmp_path: Path) -> None:
     save(tmp_path / "mixed" / "cat" / "0.png")
     with pytest.raises(DataError, match="1 pictures of its own and others in sub-folders"):
         load(tmp_path / "mixed", root=tmp_path / "root")
-    with pytest.raises(ValueError, match="image_size is the side of a picture in pixels: expected 1 or more, got 0"):
+    with pytest.raises(ValueError, match="image_size is the side of a picture in pixels: expected 2 or more, got 0"):
         load(tmp_path / "mixed", root=tmp_path / "root", image_size=0)
 
 

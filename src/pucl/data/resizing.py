@@ -14,8 +14,8 @@ CHUNK = 1024  # Pictures at a time: floats of a whole set would take four times 
 
 def check_image_size(image_size: int) -> None:
     """Refuse a size that is none."""
-    if image_size < 1:
-        raise ValueError(f"image_size is the side of a picture in pixels: expected 1 or more, got {image_size}")
+    if image_size < 2:
+        raise ValueError(f"image_size is the side of a picture in pixels: expected 2 or more, got {image_size}")
 
 
 def resize_pixels(pixels: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
