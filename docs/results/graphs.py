@@ -172,11 +172,12 @@ def search_findings(search: dict[str, Any]) -> str:
         for variant in search["variants"]
     }
     chosen = max(reached, key=lambda variant: reached[variant])
+    sets = ", the mean over the sets," if len(search["priors"]) > 1 else ""
     return (
-        f"PUCL is above plain by more than chance {named(rows, 'pucl')}, and the oracle {named(rows, 'oracle')}: where "
-        "leaving out every false negative wins nothing, there is nothing for a correction to win. (The oracle is told "
-        "the labels of all graphs, those held back too. Trained for long on few graphs it knows them by heart, and is "
-        "no ceiling any more.) By PUCL's validation accuracy, the mean over the sets, the setting to choose is "
+        f"PUCL is above plain by more than chance {named(rows, 'pucl')}, and the oracle {named(rows, 'oracle')}. Where "
+        "leaving out every false negative wins nothing, there is nothing for a correction to win; and where the oracle "
+        "wins much it is no ceiling: it is told the labels of all graphs, those held back too, and has learned some of "
+        f"them. By PUCL's validation accuracy{sets} the setting to choose is "
         f"**{chosen}** ({reached[chosen]:.2f} %; the reference has {reached['reference']:.2f})."
     )
 
