@@ -46,7 +46,7 @@ class Progress:
 
     Args:
         subject: What is being done, e.g. "cifar10: downloading".
-        unit: What is counted, e.g. "pictures".
+        unit: What is counted, e.g. "pictures"; with a total of 1 what it is a share of.
         scale: How many of what is counted make one of the unit, e.g. 1e6 for bytes as MB.
     """
 
@@ -55,9 +55,9 @@ class Progress:
         self._began = time.monotonic()
         self._line = Line()
         self._updates = 0
-        self._first: int | None = None
+        self._first: float | None = None
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: float, total: float) -> None:
         """Report that so many of so many are done; a total of 0 is not known."""
         if self._first is None:
             self._first = done  # Where a download goes on from: not done in the time measured here.
@@ -76,11 +76,12 @@ class Progress:
         """End the line that renews itself."""
         self._line.close()
 
-    def _text(self, done: int, total: int, passed: float) -> str:
+    def _text(self, done: float, total: float, passed: float) -> str:
         amount = f"{done / self._scale:,.0f}"
         if not total:
             return f"{self._subject}: {amount} {self._unit}"
-        text = f"{self._subject}: {done / total:4.0%} of {total / self._scale:,.0f} {self._unit}"
+        whole = self._unit if total == 1 else f"{total / self._scale:,.0f} {self._unit}"
+        text = f"{self._subject}: {done / total:4.0%} of {whole}"
         if done >= total:
             return f"{text}, {duration(passed)}"
         fresh = done - (self._first or 0)

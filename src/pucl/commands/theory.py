@@ -12,9 +12,7 @@ The exit code is 0 if Lemma 1 and Theorem 1 hold in every check, and 1 if one fa
 import argparse
 import math
 import shlex
-import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import torch
 import pucl
 from pucl.experiments.theory import Estimate, LossEstimate, Row, TheoryResult, TheorySettings, measure_theory
 from pucl.files import write_json, write_whole
+from pucl.progress import Progress
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.theory import draw_theory
 
@@ -43,7 +42,6 @@ OPTIONS: dict[str, tuple[type[int] | type[float], str]] = {
 """The settings that can be given, and what their help says. All are fields of `TheorySettings`."""
 
 SURE = 3.0  # Standard errors from which the text calls a difference a difference.
-PLAIN_UPDATES = 4  # Lines of progress, where one cannot replace the other.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out is the folder for the results: expected a folder or a new name, got the file {out}")
     out.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
 
-    result = measure_theory(settings, Progress())
+    progress = Progress("pucl theory", "the work")
+    result = measure_theory(settings, lambda share: progress(share, 1))
+    progress.close()
     print("\n".join(describe(result)))
 
     record = {"command": command_line(arguments), "pucl": pucl.__version__, "torch": str(torch.__version__)}
@@ -82,28 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
         figure.unlink(missing_ok=True)  # That of an earlier run would not go with these numbers.
         print(f"figure:  left out; {error}")
     return 0 if result.lemma_holds and result.bound_holds else 1
-
-
-class Progress:
-    """How much is done and how long the rest will take, on stderr: one line that renews itself, or a few plain ones."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._lines = 0
-        self._renews = sys.stderr.isatty()
-
-    def __call__(self, share: float) -> None:
-        """Report that this share of the work is done."""
-        passed = time.monotonic() - self._began
-        left = passed * (1 - share) / share
-        text = f"pucl theory: {share:4.0%} done, {left:.0f} s left"
-        if share >= 1:
-            text = f"pucl theory: done in {passed:.0f} s"
-        if self._renews:
-            print(f"\r{text:<48}", end="\n" if share >= 1 else "", file=sys.stderr, flush=True)
-        elif share * PLAIN_UPDATES >= self._lines + 1:
-            self._lines = math.floor(share * PLAIN_UPDATES)
-            print(text, file=sys.stderr, flush=True)
 
 
 def command_line(arguments: argparse.Namespace) -> str:
