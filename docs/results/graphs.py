@@ -91,9 +91,9 @@ def overall(record: dict[str, Any]) -> str:
         f"By the references' protocol {len(clear)} of {len(compared)} corrected rows differ from plain InfoGraph by "
         f"more than chance, {better} of them upwards; luck alone would make {0.05 * len(compared):.1f} so. The paper's "
         f"gain over its own plain row lies within our interval for {inside} of its {len(gains)} corrected rows, above "
-        f"it for {above} and below it for {len(gains) - inside - above}. The oracle, which leaves out every false "
-        "negative, shows what a perfect correction does: where it is no better than plain, false negatives are not "
-        "what holds InfoGraph back."
+        f"it for {above} and below it for {len(gains) - inside - above}. The oracle leaves out every false "
+        "negative, and is told the labels of all graphs for it, those held back too: it does no worse than a perfect "
+        "correction. Where it is no better than plain, false negatives are not what holds InfoGraph back."
     )
 
 
