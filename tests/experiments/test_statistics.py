@@ -27,3 +27,11 @@ def test_paired_difference_has_the_interval_of_student() -> None:
 )
 def test_quantiles_of_student(freedom: int, quantile: float) -> None:
     assert student_quantile(freedom) == pytest.approx(quantile, rel=1e-5)
+
+
+@pytest.mark.parametrize("differences", [[0.1], [0.1, 0.1], [0.0, 0.0, 0.0]])
+def test_pairs_that_differ_alike_say_nothing_of_an_interval(differences: list[float]) -> None:
+    base = [90.3, 91.7, 92.9][: len(differences)]
+    found = Difference.between([value + more for value, more in zip(base, differences, strict=True)], base)
+    assert found.mean == pytest.approx(differences[0])
+    assert found.low is found.high is None

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 
+ROUNDING = 1e-9  # Differences that are this near to each other, as a share of them, are the same.
+
+
 @dataclass(frozen=True)
 class Spread:
     """Several values of one quantity.
@@ -40,7 +43,8 @@ class Difference:
 
     Args:
         mean: Mean difference over the seeds.
-        low: Lower end of the interval; None for a single pair, which says nothing of it.
+        low: Lower end of the interval; None for a single pair, or pairs that all differ alike (on few samples two of
+            them often do), which say nothing of it.
         high: Upper end.
     """
 
@@ -52,7 +56,7 @@ class Difference:
     def between(cls, values: list[float], base: list[float]) -> "Difference":
         """Values less base, seed by seed."""
         spread = Spread.of([value - other for value, other in zip(values, base, strict=True)])
-        if spread.margin is None:
+        if spread.margin is None or spread.deviation <= ROUNDING * abs(spread.mean):
             return cls(spread.mean, None, None)
         return cls(spread.mean, spread.mean - spread.margin, spread.mean + spread.margin)
 
