@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 ROUNDING = 1e-9  # Differences that are this near to each other, as a share of them, are the same.
 
 
