@@ -69,3 +69,9 @@ def test_wrong_arguments(
     (top / "runs").mkdir()
     assert main(["runs", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_fields_that_no_run_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(tmp_path), "--where", "correctoin=pucl"]) == 2
+    assert "'correctoin' is no field of a run" in capsys.readouterr().err
+    assert main(["runs", str(tmp_path), "--where", "alpha=0.1"]) == 0

@@ -515,3 +515,8 @@ def test_unlabelled_graphs_are_trained_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert "knn" not in result
     with pytest.raises(ValueError, match="expected data with labels, got shapes"):
         run(small(correction="oracle"), tmp_path / "oracle")
+
+
+def test_half_precision_is_refused() -> None:
+    with pytest.raises(ValueError, match="too large for half precision: expected precision float32, got float16"):
+        recipe("infograph", "shapes", precision="float16")

@@ -122,6 +122,9 @@ def test_runs_on_other_data_do_not_count(tmp_path: Path) -> None:
     assert first.error is not None
     assert "holds a run on other samples" in first.error
     assert second.error is None
+    comparison = compare_rows({"untrained": config}, 2, tmp_path / "out", means=Means())
+    assert comparison.runs == {"untrained": ["untrained/seed-1"]}  # What failed is not of these data.
+    assert comparison.lines[0].seeds == (1,)
 
 
 @pytest.mark.slow

@@ -91,8 +91,8 @@ class RunConfig:
         choose("schedule", self.schedule, SCHEDULES)
         check_plan(self.epochs, self.batch_size, self.clip)
         check_optimiser(self.optimiser, self.learning_rate, self.momentum, self.weight_decay)
-        check_floor(self.floor, self.objective)
         choose("objective", self.objective, OBJECTIVES)
+        check_floor(self.floor, self.objective)
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is where random numbers start: expected 0 or more, below 2^63, got {self.seed}")
         if not 0 <= self.warmup_epochs <= self.epochs:

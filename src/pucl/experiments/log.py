@@ -57,7 +57,7 @@ class RunLog:
         self.history = [line for line in processes.from_first(self._directory.history) if line["step"] <= training.step]
         self.warnings = list(state["warnings"])
         self._began = time.monotonic() - state["seconds"]
-        self._processor_began = time.process_time() - state.get("processor_seconds", 0.0)
+        self._processor_began = time.process_time() - state["processor_seconds"]
         return True
 
     def keep(self, training: Training[Any]) -> None:
