@@ -103,6 +103,12 @@ def test_chosen_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     for batch, expected in ((side // 2, 0), (side + 1, 1)):
         compare(pair_views(related_views(batch, 4)), PUCL())
         assert len(used) == expected
+    graphs = 32
+    nodes = streaming.NODES_PAY_FROM // graphs
+    for count, expected in ((nodes - graphs, 1), (nodes, 2)):
+        pairs = pair_local_global(torch.randn(count, 4), torch.randn(graphs, 4), torch.arange(count) % graphs)
+        compare(pairs, PUCL(), objective="jensen_shannon")
+        assert len(used) == expected
 
 
 @pytest.mark.slow

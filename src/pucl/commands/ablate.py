@@ -11,20 +11,17 @@ What was stopped goes on where it was.
 """
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
+from pucl.commands.means import add_experiment, means_of, page_of, print_table, tell_failed
 from pucl.experiments import ablations, graph_settings
 from pucl.experiments.config import choose
 from pucl.experiments.display import Display
-from pucl.experiments.grid import Means
 from pucl.experiments.table1 import BUDGETS
-from pucl.experiments.tables import as_text, make_table
 from pucl.files import write_whole
-from pucl.progress import Line, duration
+from pucl.progress import Line
 from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
 from pucl.reports.canvas import MatplotlibMissingError
 
@@ -48,20 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: 2, for graphs 3)")
     parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
-    add_places(parser)
-    add_means(parser)
-    add_page(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/ablate-SUBJECT)")
+    add_experiment(parser, out="runs/ablate-SUBJECT")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left, print the tables, draw, and say where everything is."""
     choose("ablation", arguments.subject, SUBJECTS)
     out = arguments.out or Path("runs") / f"ablate-{arguments.subject}"
-    return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out, means_of(arguments))
+    return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out)
 
 
-def _run_images(arguments: argparse.Namespace, out: Path, means: Means) -> int:
+def _run_images(arguments: argparse.Namespace, out: Path) -> int:
     _refuse(arguments, "variants", "is for graphs")
     part = ablations.part_of_ablation(
         arguments.subject,
@@ -71,12 +65,7 @@ def _run_images(arguments: argparse.Namespace, out: Path, means: Means) -> int:
         changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
         root=arguments.root,
     )
-    display = Display(Line())
-    made = make_table([part], out, means=means, display=display, command=arguments.command_line)
-    display.close()
-    print(as_text(made))
-    for words in made.failed:
-        print(f"failed: {words}", file=sys.stderr)
+    made = print_table([part], out, arguments)
     picture = out / f"{arguments.subject}.png"
     picture.unlink(missing_ok=True)
     try:
@@ -89,13 +78,12 @@ def _run_images(arguments: argparse.Namespace, out: Path, means: Means) -> int:
         words = str(picture)
     except MatplotlibMissingError as error:
         words = f"left out; {error}"
-    print(f"\nall runs together took {duration(made.seconds)} of one core")
-    print(f"table: {out / 'table.json'} and table.csv\nplot:  {words}\nruns:  {out}/PART/ROW/seed-N")
+    print(f"plot:  {words}")
     print(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 
 
-def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
+def _run_graphs(arguments: argparse.Namespace, out: Path) -> int:
     _refuse(arguments, "budget", "is for images")
     _refuse(arguments, "epochs", "is for images; a variant has its own")
     variants = graph_settings.VARIANTS if arguments.variants is None else arguments.variants.split(";")
@@ -105,14 +93,13 @@ def _run_graphs(arguments: argparse.Namespace, out: Path, means: Means) -> int:
         data=graph_settings.DATA if arguments.data is None else [name for name in arguments.data.split(",") if name],
         variants=[name.strip() for name in variants if name.strip()],
         seeds=graph_settings.SEEDS if arguments.seeds is None else arguments.seeds,
-        means=means,
+        means=means_of(arguments),
         display=display,
         command=arguments.command_line,
     )
     display.close()
     print(graph_settings.as_text(settings))
-    for words in failed:
-        print(f"failed: {words}", file=sys.stderr)
+    tell_failed(failed)
     print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
     print(f"page:  {page_of(out, arguments)}")
     return 1 if failed else 0

@@ -9,11 +9,10 @@ can win lies between plain and oracle. What is finished is not run again, what w
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from pucl import processes
-from pucl.commands.means import add_means, add_page, means_of, page_of
+from pucl.commands.means import add_means, add_page, means_of, page_of, tell_failed
 from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
 from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, compare_corrections
@@ -70,9 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     display.close()
     print(as_text(comparison.lines))
-    for line in comparison.lines:
-        for words in line.failed:
-            print(f"failed: {words}", file=sys.stderr)
+    tell_failed(words for line in comparison.lines for words in line.failed)
     print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
     print(f"plots: {draw(comparison, base, out)}")
     print(f"page:  {page_of(out, arguments)}")

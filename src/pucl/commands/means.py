@@ -1,11 +1,28 @@
-"""What all commands that make many runs have in common: with what they are run, and the page at their end."""
+"""What all commands that make many runs have in common: with what they are run, their table, and the page at their end.
+
+Commands without settings of a run, those of the paper's experiments, take all of it at once: `add_experiment`.
+"""
 
 import argparse
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pucl.devices import usable_cores
+from pucl.experiments.display import Display
 from pucl.experiments.grid import Means
-from pucl.progress import Line
+from pucl.experiments.tables import Part, Table, as_text, make_table
+from pucl.progress import Line, duration
+
+
+def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
+    """Declare where data are and where to compute, with what, whether a page is made, and where everything goes."""
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
+    parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
+    add_means(parser)
+    add_page(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"where the runs go (default: {out})")
 
 
 def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as there are cores") -> None:
@@ -29,13 +46,6 @@ def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as the
         metavar="S",
         help="how much work of a run a kill may cost at most (default: %(default)g)",
     )
-
-
-def add_places(parser: argparse.ArgumentParser) -> None:
-    """Declare where data are and where to compute, for commands that have no other settings of a run."""
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
-    parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
@@ -80,3 +90,21 @@ def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Me
         tensorboard=arguments.tensorboard,
         checkpoint_seconds=arguments.checkpoint_seconds,
     )
+
+
+def print_table(parts: Sequence[Part], out: Path, arguments: argparse.Namespace) -> Table:
+    """Run what is left of a table, and print it, with what it took."""
+    display = Display(Line())
+    made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
+    display.close()
+    print(as_text(made))
+    tell_failed(made.failed)
+    print(f"\nall runs together took {duration(made.seconds)} of one core")
+    print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    return made
+
+
+def tell_failed(failed: Iterable[str]) -> None:
+    """A line for each run that failed."""
+    for words in failed:
+        print(f"failed: {words}", file=sys.stderr)

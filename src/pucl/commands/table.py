@@ -11,16 +11,13 @@ interrupted continues from its checkpoint.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
-from pucl.commands.means import add_means, add_page, add_places, means_of, page_of
+from pucl.commands.means import add_experiment, page_of, print_table
 from pucl.experiments import table1, table2
 from pucl.experiments.config import choose
-from pucl.experiments.display import Display
 from pucl.experiments.graph_settings import VARIANTS
-from pucl.experiments.tables import Part, as_text, make_table
-from pucl.progress import Line, duration
+from pucl.experiments.tables import Part
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"then has the prior of the classes. One of {'; '.join(VARIANTS)}",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
-    add_places(parser)
-    add_means(parser)
-    add_page(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/table-NUMBER)")
+    add_experiment(parser, out="runs/table-NUMBER")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,14 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     choose("table of the paper", arguments.number, ("1", "2"))
     out = arguments.out or Path("runs") / f"table-{arguments.number}"
     parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
-    display = Display(Line())
-    made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
-    display.close()
-    print(as_text(made))
-    for words in made.failed:
-        print(f"failed: {words}", file=sys.stderr)
-    print(f"\nall runs together took {duration(made.seconds)} of one core")
-    print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    made = print_table(parts, out, arguments)
     print(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 

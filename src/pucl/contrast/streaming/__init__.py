@@ -5,8 +5,8 @@ whole rows of nodes against graphs, and `blocks` takes any correction. They shar
 not count), `totals` (what is known without a pass over the tiles), `cutoff` and `gradients`.
 """
 
-from pucl.contrast.streaming.choice import PAYS_FROM, ROWS_PAY_FROM, stream, streaming_pays
+from pucl.contrast.streaming.choice import NODES_PAY_FROM, PAYS_FROM, stream, streaming_pays
 from pucl.contrast.streaming.tiles import TILE
 from pucl.contrast.streaming.totals import pair_counts
 
-__all__ = ["PAYS_FROM", "ROWS_PAY_FROM", "TILE", "pair_counts", "stream", "streaming_pays"]
+__all__ = ["NODES_PAY_FROM", "PAYS_FROM", "TILE", "pair_counts", "stream", "streaming_pays"]

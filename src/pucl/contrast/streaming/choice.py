@@ -9,7 +9,8 @@ from pucl.contrast.streaming import blocks, exponentials, rows, softplus
 from pucl.shapes import Float, Tensor
 
 PAYS_FROM = 1 << 17  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
-ROWS_PAY_FROM = 1 << 26  # The same for what is streamed by rows: slower, but 256 MiB a matrix is enough.
+NODES_PAY_FROM = 1 << 16  # The same for nodes against graphs, whose slopes are made on the way forth.
+BLOCKS_PAY_FROM = 1 << 26  # The same for what goes by blocks of rows: slower, but 256 MiB a matrix is enough.
 
 
 def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
@@ -39,7 +40,10 @@ def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summar
 def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
     """Whether the matrix of logits is so large that it is better made in parts."""
     anchors, unlabelled = pairs.shape
-    return anchors * unlabelled >= (PAYS_FROM if _by_tiles(pairs, correction, objective) else ROWS_PAY_FROM)
+    if not _by_tiles(pairs, correction, objective):
+        return anchors * unlabelled >= BLOCKS_PAY_FROM
+    of_nodes = isinstance(objective, JensenShannon) and rows.fit(pairs)
+    return anchors * unlabelled >= (NODES_PAY_FROM if of_nodes else PAYS_FROM)
 
 
 def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
