@@ -1,6 +1,7 @@
 """Arrays and .npz files in every usual layout, and what is said of the others."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def test_labels_decide_what_is_held_back() -> None:
         (LABELS * 2, ["a", "b"], "expected 0..1, got 2 for picture 1"),
         (LABELS / 2, None, "one whole number for each picture: expected [10], got float64 [10]"),
         (LABELS[:4], None, "expected [10], got int64 [4]"),
+        (LABELS + 20231105, None, "labels count classes from 0: expected less than 100,000, got 20231106"),
     ],
 )
 def test_labels_that_cannot_be_meant(labels: NDArray[Any], classes: list[str] | None, message: str) -> None:
@@ -113,7 +115,13 @@ def test_npz_that_is_none(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"", b"nonsense"):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="not a .npz file of plain arrays, or is cut off"):
+        with pytest.raises(DataError, match="not a .npz file of plain arrays, or is damaged"):
+            load(path)
+    np.savez_compressed(path, images=COLOUR, labels=LABELS)
+    whole = path.read_bytes()
+    for place in range(30, len(whole), 7):  # Wherever a byte is wrong, it is found out or does no harm.
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with suppress(DataError):
             load(path)
     np.savez(path, images=np.array([{}, {}], dtype=object))
     with pytest.raises(DataError, match="not a .npz file of plain arrays"):

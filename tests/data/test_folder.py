@@ -59,7 +59,7 @@ def test_one_sub_folder_says_nothing(tmp_path: Path) -> None:
     assert load(tmp_path / "flat", root=tmp_path / "root").train.labels is None
 
 
-@pytest.mark.parametrize("test", ["test", "val"])
+@pytest.mark.parametrize("test", ["test", "val", "valid", "validation"])
 def test_train_and_test_folders(tmp_path: Path, test: str) -> None:
     for number in range(4):
         for kind in ("cat", "dog"):
@@ -87,6 +87,19 @@ def test_test_folders_that_do_not_fit(tmp_path: Path) -> None:
     data = load(tmp_path / "plain", root=tmp_path / "root")
     assert len(data.pretrain) == 2
     assert "have no labels to test by" in data.notes[0]
+
+
+@pytest.mark.parametrize("parts", [("Train", "Test"), ("train", "test", "unlabeled"), ("train", "Validation")])
+def test_parts_are_not_taken_for_classes(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    for part in parts:
+        for kind in ("cat", "dog"):
+            save(tmp_path / "pets" / part / kind / "0.png")
+    with pytest.raises(DataError, match=f"seems to be split in parts.*expected train and one of.*{sorted(parts)[0]}"):
+        load(tmp_path / "pets", root=tmp_path / "root")
+    for kind in ("train", "car"):  # Things that can be seen on pictures.
+        for number in range(3):
+            save(tmp_path / "vehicles" / kind / f"{number}.png")
+    assert load(tmp_path / "vehicles", root=tmp_path / "root").train.classes == ("car", "train")
 
 
 def test_folders_that_cannot_be_meant(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import pucl
 from pucl.cli import main
 from pucl.data import DataError, load_graphs
 from pucl.data.graphs import GraphSet
+from pucl.data.sources.pyg import from_pyg
 from pucl.experiments.compare import compare_corrections
 from pucl.experiments.config import NOT_TRAINED, ROWS, GraphConfig, ImageConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
@@ -253,8 +255,58 @@ def test_other_graphs_are_not_continued_on(tmp_path: Path, monkeypatch: pytest.M
     shapes = load_graphs("shapes")
     others = replace(shapes, edges=shapes.edges[::-1].copy())
     monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: others)
-    with pytest.raises(ValueError, match="holds a run on other samples: there were 44, and here are 44, not the same"):
+    with pytest.raises(ValueError, match="holds a run on other data: there were 44 samples, and here are 44, not "):
         run(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("change", ["labels", "kinds"])
+def test_other_labels_or_features_are_other_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    config = small(correction="untrained")
+    first = run(config, tmp_path / "run")
+    shapes = load_graphs("shapes")
+    others = replace(shapes, **{change: getattr(shapes, change)[::-1].copy()})
+    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: others)
+    with pytest.raises(ValueError, match="holds a run on other data"):
+        run(config, tmp_path / "run")
+    monkeypatch.undo()
+    assert run(config, tmp_path / "run") == first
+
+
+@pytest.mark.parametrize(("sizes", "possible"), [((20, 1), False), ((20, 2), False), ((20, 3), True), ((9, 9), False)])
+def test_graphs_of_too_small_classes_are_trained_on_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], possible: bool
+) -> None:
+    shapes = load_graphs("shapes")
+    few = replace(shapes.subset(range(sum(sizes))), labels=np.repeat([0, 1], sizes), classes=("a", "b"))
+    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: few)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the smallest class")
+        result = run(small(limit=None, correction="untrained", probes="svm,knn"), tmp_path / "run")
+    assert ("svm" in result) == possible
+
+
+def test_a_seed_that_is_too_large_for_folds() -> None:
+    with pytest.raises(ValueError, match=r"expected below 2\^32 for graphs, got 4294967296"):
+        small(seed=2**32)
+
+
+def test_graphs_without_features_have_the_columns_of_the_run(tmp_path: Path) -> None:
+    """Not those that they would have by themselves, whose degrees are counted or scaled by their own."""
+    data = pytest.importorskip("torch_geometric.data", reason="the graphs extra is not installed")
+
+    def star(leaves: int) -> Any:
+        hub, others = torch.zeros(leaves, dtype=torch.int64), torch.arange(1, leaves + 1)
+        edges = torch.stack([torch.cat([hub, others]), torch.cat([others, hub])])
+        return data.Data(edge_index=edges, num_nodes=leaves + 1)
+
+    run(small(correction="untrained", features="degree"), tmp_path / "run")
+    trained = load_trained(tmp_path / "run")
+    assert isinstance(trained, TrainedGraphs)
+    stars = [star(leaves) for leaves in (2, 3)]
+    expected = trained.encode(from_pyg(stars, features=trained.columns))
+    np.testing.assert_array_equal(trained.encode(stars), expected)
 
 
 def test_fewer_graphs_than_a_batch(tmp_path: Path) -> None:

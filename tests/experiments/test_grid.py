@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import joblib
+import numpy as np
 import pytest
 
 from pucl.cli import main
+from pucl.data import load
 from pucl.experiments import grid
 from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
 from pucl.experiments.directory import RunDirectory
@@ -120,11 +123,38 @@ def test_runs_on_other_data_do_not_count(tmp_path: Path) -> None:
     save_pictures(mine, 60, 16)
     first, second = run_grid(jobs, tmp_path / "out", Means())
     assert first.error is not None
-    assert "holds a run on other samples" in first.error
+    assert "holds a run on other data" in first.error
     assert second.error is None
     comparison = compare_rows({"untrained": config}, 2, tmp_path / "out", means=Means())
     assert comparison.runs == {"untrained": ["untrained/seed-1"]}  # What failed is not of these data.
     assert comparison.lines[0].seeds == (1,)
+
+
+@pytest.mark.parametrize("ray", [None, "local"])
+def test_other_labels_and_other_tests_are_other_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray: str | None
+) -> None:
+    """Also on Ray, where results are looked for while their workers still think; here its jobs go one by one."""
+    mine = save_pictures(tmp_path / "mine.npz", 48, 16)
+    jobs = grid_of({"untrained": recipe("simclr", str(mine), correction="untrained", width=8, dim=8)}, 1)
+    (before,) = run_grid(jobs, tmp_path / "out", Means())
+    with np.load(mine) as arrays:
+        images, labels = arrays["images"], arrays["labels"]
+    monkeypatch.setattr("pucl.experiments.grid.ray_cluster", lambda *_: nullcontext())
+    monkeypatch.setattr("joblib.parallel_config", lambda **_: joblib.parallel_backend("sequential"))
+    data = load(mine)
+    assert data.test is not None
+    assert data.test.names is not None
+    tests = images.copy()
+    tests[[int(name) for name in data.test.names]] ^= 1
+    for changed in ({"images": images, "labels": labels[::-1]}, {"images": tests, "labels": labels}):
+        np.savez(mine, **changed)
+        (after,) = run_grid(jobs, tmp_path / "out", Means(ray=ray))
+        assert after.error is not None
+        assert "holds a run on other data" in after.error
+    np.savez(mine, images=images, labels=labels)
+    (again,) = run_grid(jobs, tmp_path / "out", Means(ray=ray))
+    assert again.result == before.result
 
 
 @pytest.mark.slow
@@ -205,8 +235,8 @@ def test_the_outlook_learns_from_runs_of_the_same_kind() -> None:
     jobs = grid_of({"plain": small_run(), "deb": small_run("deb")}, 3)
     outlook = Outlook(jobs[1:], workers=2)  # The first was there before.
 
-    def done(job: Job, seconds: float, error: str | None = None) -> Done:
-        return Done(job=job, result=None if error else {}, error=error, seconds=seconds)
+    def done(job: Job, seconds: float, error: str | None = None, result: dict[str, Any] | None = None) -> Done:
+        return Done(job=job, result=None if error else result or {}, error=error, seconds=seconds)
 
     outlook.note(done(jobs[1], 90, "no"))
     assert outlook.left() == "4 to go"
@@ -214,6 +244,8 @@ def test_the_outlook_learns_from_runs_of_the_same_kind() -> None:
     assert outlook.left() == "about 2 min 30 s left"  # Three at 100 s, two at a time.
     outlook.note(done(jobs[3], 20))
     assert outlook.left() == "about 1 min 0 s left"  # One of each kind.
+    outlook.note(done(jobs[4], 2, result={"seconds": 90, "evaluation_seconds": 10}))  # Begun by an earlier grid.
+    assert outlook.left() == "about 20 s left"  # There is nothing for the other worker.
 
 
 def test_a_line_of_no_runs() -> None:

@@ -121,7 +121,7 @@ def test_other_data_under_the_same_name(pictures: Path, tmp_path: Path) -> None:
     first = run(config, tmp_path / "run")
     assert run(config, tmp_path / "run") == first
     save_pictures(copied, 48, 16)
-    with pytest.raises(ValueError, match="holds a run on other samples: there were "):
+    with pytest.raises(ValueError, match="holds a run on other data: there were "):
         run(config, tmp_path / "run")
 
 
@@ -403,7 +403,7 @@ def test_other_images_are_not_continued_on(pictures: Path, tmp_path: Path, monke
     data = load(str(pictures))
     brighter = replace(data, pretrain=replace(data.pretrain, pixels=data.pretrain.pixels // 2 + 100))
     monkeypatch.setattr(images_module, "load", lambda *_args, **_kwargs: brighter)
-    with pytest.raises(ValueError, match="holds a run on other samples"):
+    with pytest.raises(ValueError, match="holds a run on other data"):
         run(config, tmp_path / "run")
 
 
@@ -469,6 +469,14 @@ def test_the_oracle_may_be_tilted(pictures: Path, tmp_path: Path) -> None:
 def test_a_queue_that_never_fills_is_told(pictures: Path, tmp_path: Path) -> None:
     result = run(small(pictures, "moco", queue_size=5000), tmp_path / "run")
     assert "nothing will be corrected: the queue of 5000 keys" in result["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("correction", "queue", "told"), [("pucl", 24, False), ("pucl", 25, True), ("oracle", 25, False)]
+)
+def test_what_counts_is_the_queue_before_the_last_step(pictures: Path, correction: str, queue: int, told: bool) -> None:
+    task = ImageTask(small(pictures, "moco", correction=correction, queue_size=queue, batch_size=12))
+    assert (task.never_corrects(3) is not None) == told
 
 
 def test_divergence_says_what_to_try(pictures: Path, tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pucl.benchmarks.graph_steps import BareNetwork, in_epochs, make_steps
 from pucl.benchmarks.measure import (
@@ -33,7 +31,7 @@ from pucl.corrections import CORRECTIONS
 from pucl.data import DataMissingError
 from pucl.data.sources.tu_collection import known_graphs
 from pucl.devices import usable_cores
-from pucl.evaluation.folds import FOLDS
+from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import INNER_FOLDS
 from pucl.experiments.config import RunConfig, choose
 from pucl.experiments.graphs import GraphTask, embed_graphs
@@ -251,8 +249,8 @@ def _measure_evaluations(
             embeddings[name] = pooled_features(min(graphs, settings.limit or graphs), classes, nodes)
             continue
         task = tasks[name]
-        if task.labels is None or not _enough(task.labels, settings.folds):
-            needed = f"two classes and {settings.folds} graphs in one of them"
+        if task.labels is None or not can_be_folded(task.labels, settings.folds):
+            needed = f"two classes, {settings.folds} graphs in one of them and three in another"
             notes.append(f"Not evaluated: {name}, without labels of {needed}.")
         else:
             embeddings[name] = embed_graphs(_build(task), task.graphs), task.labels
@@ -267,12 +265,6 @@ def _measure_evaluations(
         )
         rows += measure_svm(chosen, embeddings, lambda words: progress(f"evaluation of {words}")).rows
     return rows, notes
-
-
-def _enough(labels: NDArray[np.int64], folds: int) -> bool:
-    """Whether there are classes to tell apart, one of them in every fold."""
-    sizes = np.unique(labels, return_counts=True)[1]
-    return len(sizes) > 1 and bool(sizes.max() >= folds)
 
 
 def _config(name: str, settings: Settings) -> RunConfig:

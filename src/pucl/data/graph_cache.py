@@ -18,7 +18,7 @@ import numpy as np
 from pucl.data.graph_features import PlainGraphs
 from pucl.files import write_whole
 
-FORMAT = 1  # Raise it when the same text would give other arrays, so that no old entry is taken for a new one.
+FORMAT = 2  # Raise it when the same text would give other arrays, so that no old entry is taken for a new one.
 ARRAYS = ("node_start", "edge_start", "edges", "node_labels", "node_attributes", "labels")
 
 

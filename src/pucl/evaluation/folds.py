@@ -61,6 +61,12 @@ def stratified_splits(labels: NDArray[np.int64], folds: int, seed: int | None) -
     return splits
 
 
+def can_be_folded(labels: NDArray[np.int64], folds: int) -> bool:
+    """Whether two classes are left in every part to learn from: one in every fold, another in every inner fold too."""
+    sizes = np.sort(np.bincount(labels))
+    return len(sizes) > 1 and bool(sizes[-1] >= folds and sizes[-2] >= 3)
+
+
 def warn_of_small_classes(labels: NDArray[np.int64], folds: int, inner_folds: int = 0) -> None:
     """Say once that the smallest class cannot be in every fold, or in every inner fold of what is left."""
     smallest = int(np.unique(labels, return_counts=True)[1].min())

@@ -1,6 +1,5 @@
 """Runs on graphs: InfoGraph."""
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,9 +18,9 @@ from pucl.encoders.heads import ResidualHead
 from pucl.encoders.summed import SummedFeatures
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode
-from pucl.evaluation.folds import FOLDS
+from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.experiments.config import NOT_TRAINED, RAW, GraphConfig
-from pucl.experiments.images import evenly
+from pucl.experiments.images import checksum, evenly
 from pucl.frameworks.framework import Framework
 from pucl.frameworks.infograph import InfoGraph
 from pucl.training.loop import module_of
@@ -68,8 +67,14 @@ class GraphTask:
     def fingerprint(self) -> dict[str, Any]:
         """What tells these graphs from others."""
         graphs = self.graphs
-        crc = zlib.crc32(np.ascontiguousarray(graphs.edges).tobytes(), zlib.crc32(graphs.node_start.tobytes()))
-        return {"samples": len(graphs), "nodes": graphs.nodes, "features": graphs.feature_count, "crc": crc}
+        return {
+            "samples": len(graphs),
+            "nodes": graphs.nodes,
+            "features": graphs.feature_count,
+            "crc": checksum(graphs.node_start, graphs.edges),
+            "columns": checksum(graphs.values, graphs.kinds),
+            "labels": checksum(graphs.labels),
+        }
 
     def build(self, device: torch.device, *, compiled: bool) -> InfoGraph:
         """Encoder and heads with fresh weights, which depend on the seed alone."""
@@ -99,11 +104,8 @@ class GraphTask:
         return lambda: monitor.accuracy(embed_graphs(module_of(framework), held))
 
     def can_be_probed(self) -> bool:
-        """Whether there are labels to go by: of two classes at least, and so many of one that folds can share them."""
-        if self.labels is None:
-            return False
-        sizes = np.unique(self.labels, return_counts=True)[1]
-        return len(sizes) > 1 and bool(sizes.max() >= FOLDS)
+        """Whether there are labels to go by, and so many of two classes that folds can share them."""
+        return self.labels is not None and can_be_folded(self.labels, FOLDS)
 
     def evaluate(self, framework: Framework[GraphBatch]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Classifiers on ten folds of all graphs, and the features themselves."""

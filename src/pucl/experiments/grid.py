@@ -23,6 +23,7 @@ from pucl.experiments.config import PLAIN, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
+from pucl.experiments.log import same_data
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
 from pucl.experiments.task import make_task
 from pucl.progress import duration
@@ -167,7 +168,7 @@ class Outlook:
         with self._lock:
             del self._waiting[done.job.place]
             if done.error is None:
-                self._took.setdefault(done.job.kind, []).append(done.seconds)
+                self._took.setdefault(done.job.kind, []).append(max(done.seconds, _whole_seconds(done.result or {})))
 
     def left(self, positions: Positions = NOWHERE) -> str:
         """The rest in words: by what runs of the same kind took, or else by the mean.
@@ -184,7 +185,13 @@ class Outlook:
             means = {kind: sum(values) / len(values) for kind, values in self._took.items()}
             going = {place: rest for place, (_, rest) in positions.items() if place in self._waiting}
             ahead = [going.get(place, means.get(kind, mean)) for place, kind in self._waiting.items()]
-        return f"about {duration(max([sum(ahead) / self._workers, *going.values()]))} left"
+        together = min(self._workers, len(ahead)) or 1
+        return f"about {duration(max([sum(ahead) / together, *going.values()]))} left"
+
+
+def _whole_seconds(result: Result) -> float:
+    """What a run took in all, where it was begun by an earlier call too."""
+    return float(result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
 
 
 def _finished(
@@ -212,7 +219,7 @@ def _on_same_data(root: Path | None) -> Callable[[Job, Result], bool]:
         place = json.dumps(plain.as_json())
         if place not in here:
             here[place] = make_task(plain, root).fingerprint()
-        return bool(result["data"] == here[place])
+        return same_data(result["data"], here[place])
 
     return same
 
@@ -288,6 +295,8 @@ def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Li
     from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
 
     threads = max(1, usable_cores() // means.workers)
+    judged = set(_finished(jobs, out))  # Of other data, or they would not be here: their workers say so.
+    told = set(judged)
     with (
         ray_cluster(address, means.workers * threads),
         parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
@@ -296,14 +305,13 @@ def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Li
         grid = None if live is None else live.grid
         tasks = [delayed(_run_in_worker)(job, out, means, threads, grid) for job in jobs]
         everything = _in_background(lambda: parallel(tasks))
-        left = {job.place: job for job in jobs}
         while not everything.done():
-            for place, done in _finished(list(left.values()), out).items():
-                del left[place]
-                result = done.result or {}
-                yield replace(done, seconds=result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
+            for place, done in _finished([job for job in jobs if job.place not in told], out).items():
+                told.add(place)
+                yield replace(done, seconds=_whole_seconds(done.result or {}))
             time.sleep(0.5)
-        yield from (done for done in everything.result() if done is not None and done.job.place in left)
+        told -= judged
+        yield from (done for done in everything.result() if done is not None and done.job.place not in told)
 
 
 def _in_background(work: Callable[[], list[Done | None]]) -> "Future[list[Done | None]]":

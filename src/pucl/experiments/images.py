@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from pucl import processes
-from pucl.data import ImageData, load
+from pucl.data import ImageData, ImageSet, load
 from pucl.evaluation import Monitor, accuracies, embed
 from pucl.experiments.build import build_framework
-from pucl.experiments.config import PLAIN, ImageConfig
+from pucl.experiments.config import ORACLE, PLAIN, ImageConfig
 from pucl.frameworks.cmc import CMC
 from pucl.frameworks.framework import ImageFramework
 from pucl.frameworks.moco import MoCo
@@ -44,8 +44,14 @@ class ImageTask:
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells these images from others, without reading them all."""
-        some = self.samples.pixels[np.unique(np.linspace(0, len(self.samples) - 1, 64).astype(np.int64))]
-        return {"samples": len(self.samples), "size": list(self.samples.size), "crc": zlib.crc32(some.tobytes())}
+        data = self.data
+        return {
+            "samples": len(self.samples),
+            "size": list(self.samples.size),
+            "crc": checksum(_some(self.samples)),
+            "labels": checksum(self.samples.labels, data.train.labels),
+            "test": None if data.test is None else checksum(_some(data.test), data.test.labels),
+        }
 
     def build(self, device: torch.device, *, compiled: bool) -> ImageFramework:
         """The framework with fresh weights, which depend on the seed alone."""
@@ -56,8 +62,8 @@ class ImageTask:
     def never_corrects(self, steps: int) -> str | None:
         """Say so if MoCo's queue, before which nothing is corrected, is not full before the end."""
         config = self.config
-        keys = steps * config.batch_size * (2 if config.symmetric else 1)
-        if config.framework != "moco" or config.correction == PLAIN or keys > config.queue_size:
+        keys = (steps - 1) * config.batch_size * (2 if config.symmetric else 1)  # Before the last step.
+        if config.framework != "moco" or config.correction in (PLAIN, ORACLE) or keys >= config.queue_size:
             return None
         return (
             f"nothing will be corrected: the queue of {config.queue_size} keys is not full before the end. "
@@ -137,6 +143,22 @@ def evenly(labels: NDArray[np.int64] | None, count: int, limit: int) -> NDArray[
         return chosen
     # By rank within the class, so that every class has its share.
     return np.sort(np.argsort(labels, kind="stable")[chosen])
+
+
+def checksum(*tables: NDArray[Any] | None) -> int:
+    """A number that tells these tables from others; what is not known is passed over."""
+    crc = 0
+    for table in tables:
+        if table is not None:
+            crc = zlib.crc32(np.ascontiguousarray(table).tobytes(), crc)
+    return crc
+
+
+def _some(images: ImageSet) -> NDArray[np.uint8]:
+    """64 images out of all; a set of another size has other ones."""
+    places = np.unique(np.linspace(0, len(images) - 1, 64).astype(np.int64))
+    chosen: NDArray[np.uint8] = images.pixels[places]
+    return chosen
 
 
 def _embed_together(framework: ImageFramework, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -171,5 +171,5 @@ def difference_text(difference: Difference | None) -> str:
     if difference is None:
         return ""
     if difference.low is None or difference.high is None:
-        return f"{difference.mean:+.2f} (one seed)"
+        return f"{difference.mean:+.2f} (no interval)"
     return f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"

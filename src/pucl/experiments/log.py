@@ -9,12 +9,17 @@ from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training
 
 
+def same_data(there: dict[str, Any], here: dict[str, Any]) -> bool:
+    """Whether two fingerprints are of the same data, by what the earlier one tells; see `Task.fingerprint`."""
+    return all(here.get(name) == value for name, value in there.items())
+
+
 def check_same_data(directory: RunDirectory, there: dict[str, Any], here: dict[str, Any]) -> None:
-    """Refuse to go on with samples other than those that a run was begun with; see `Task.fingerprint`."""
-    if there != here:
+    """Refuse to go on with data other than those that a run was begun with."""
+    if not same_data(there, here):
         raise ValueError(
-            f"{directory.path} holds a run on other samples: there were {there['samples']}, and here are "
-            f"{here['samples']}, not the same; choose another directory"
+            f"{directory.path} holds a run on other data: there were {there['samples']} samples, and here are "
+            f"{here['samples']}, not the same, or with other labels or features; choose another directory"
         )
 
 

@@ -38,7 +38,7 @@ class Task(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells these samples from others, without reading them all."""
+        """What tells these data from others, with their labels, without reading them all."""
         ...
 
     def build(self, device: torch.device, *, compiled: bool) -> Framework[Any]:

@@ -58,7 +58,8 @@ class TrainedGraphs:
 
         Args:
             graphs: A `GraphSet`; a known name or a directory with ``NAME_A.txt`` and so on; or a list of
-                torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on.
+                torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on, or without any for
+                one that was trained on degrees.
             root: Where known sets are kept; see `pucl.data.load_graphs`.
             progress: Is told how many graphs are done, and of how many.
 
@@ -68,7 +69,8 @@ class TrainedGraphs:
         if isinstance(graphs, str | Path):
             graphs = self.data(graphs, root=root)
         elif not isinstance(graphs, GraphSet):
-            graphs = from_pyg(graphs)
+            bare = all(getattr(graph, "x", None) is None for graph in graphs)
+            graphs = from_pyg(graphs, features=self.columns if bare and self.columns is not None else "default")
         if graphs.feature_count != self.inputs:
             raise DataError(
                 f"nodes have the features that the encoder was trained on: expected {self.inputs} of them, got "

@@ -1,6 +1,8 @@
 """Arrays that the user has, and ``.npz`` files of them, brought to one form."""
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,18 @@ from pucl.data.split import TEST_SHARE, check_share, held_back, order_for_split
 
 IMAGE_KEYS = ("images", "x")
 LABEL_KEYS = ("labels", "y")
+MOST_CLASSES = 100_000  # Labels that are dates or hashes would ask for more names than there is memory.
+DAMAGED = (
+    ValueError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+)
+"""What reading a file of arrays may end with where some of its bytes are wrong."""
 
 
 def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
@@ -94,6 +108,8 @@ def from_array(
     if classes is None:
         if numbers.min() < 0:
             raise DataError(f"labels count classes from 0, got {numbers.min()}; leave out pictures without a label")
+        if numbers.max() >= MOST_CLASSES:
+            raise DataError(f"labels count classes from 0: expected less than {MOST_CLASSES:,}, got {numbers.max()}")
         classes = [str(number) for number in range(int(numbers.max()) + 1)]
     numbers = numbers.astype(np.int64)
     ImageSet(pixels, numbers, tuple(classes))  # Before the order changes, so that an error names the user's row.
@@ -112,15 +128,15 @@ def split_tail(name: str, every: ImageSet, tests: int, notes: tuple[str, ...] = 
 
 def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST_SHARE) -> ImageData:
     """A data set from a ``.npz`` file: ``images`` or ``x``, and where known ``labels`` or ``y``, and ``classes``."""
-    try:
-        with path.open("rb") as handle:  # numpy leaves the file open when it cannot read it.
+    with path.open("rb") as handle:  # numpy leaves the file open when it cannot read it.
+        try:
             file = np.load(handle, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it is one array without a name")
             keys = list(file.files)
             arrays = {key: file[key] for key in keys if key in {*IMAGE_KEYS, *LABEL_KEYS, "classes"}}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.error) as error:
-        raise DataError(f"{path} is not a .npz file of plain arrays, or is cut off: {error}") from error
+        except DAMAGED as error:
+            raise DataError(f"{path} is not a .npz file of plain arrays, or is damaged: {error}") from error
     images = next((arrays[key] for key in IMAGE_KEYS if key in arrays), None)
     if images is None:
         raise DataError(f"{path} should have an array {' or '.join(IMAGE_KEYS)}; it has {', '.join(keys) or 'none'}")

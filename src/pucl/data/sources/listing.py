@@ -13,7 +13,7 @@ from pucl.data.sources.picture import SUFFIXES
 from pucl.data.split import order_for_split
 
 TRAIN = "train"
-TESTS = ("test", "val")  # The first that is there is the test set.
+TESTS = ("test", "val", "valid", "validation")  # The first that is there is the test set.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,8 +38,8 @@ class Listing:
 def list_pictures(folder: Path) -> Listing:
     """Find pictures, and read classes off sub-folders.
 
-    ``folder/CLASS/...`` has labels, ``folder/*.png`` has none; ``folder/train/`` and ``folder/test/`` (or ``val/``)
-    may hold either.
+    ``folder/CLASS/...`` has labels, ``folder/*.png`` has none; ``folder/train/`` and ``folder/test/`` (or ``val/``,
+    ``valid/``, ``validation/``) may hold either.
     """
     files = sorted(_walk(folder))
     if not files:
@@ -49,6 +49,7 @@ def list_pictures(folder: Path) -> Listing:
         )
     tops = {_top(name) for name, _, _ in files}
     if TRAIN not in tops or not tops <= {TRAIN, *TESTS}:
+        _check_classes(tops, folder)
         labels, classes = _label([name for name, _, _ in files], folder)
         return _arranged(files, labels, classes)
 
@@ -69,6 +70,17 @@ def list_pictures(folder: Path) -> Listing:
             notes=(*notes, f"{folder / test} was left out: pictures in {TRAIN} have no labels to test by"),
         )
     return _with_tests(listing, testing, folder / test)
+
+
+def _check_classes(tops: set[str], folder: Path) -> None:
+    """Refuse folders that must be parts of the data: as classes, tests would be trained on."""
+    usual = {top.lower() for top in tops}
+    if TRAIN in usual and not usual.isdisjoint(TESTS):
+        there = ", ".join(sorted(top or "pictures of its own" for top in tops))
+        raise DataError(
+            f"{folder} seems to be split in parts, which would be taken for classes: expected {TRAIN} and one of "
+            f"{', '.join(TESTS)}, written so, and nothing else, got {there}"
+        )
 
 
 def _arranged(

@@ -9,6 +9,7 @@ benchmark datasets for learning with graphs, 2020.
 """
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ def read_table(path: Path, kind: type[np.int64] | type[np.float64], columns: int
     if not lines:
         raise DataError(f"{path} is empty")
     try:
-        table = np.loadtxt(path, kind, delimiter=",", comments=None, ndmin=2, encoding="latin-1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # Before numpy 2: a fraction cut to a whole number.
+            table = np.loadtxt(path, kind, delimiter=",", comments=None, ndmin=2, encoding="latin-1")
     except ValueError:
         raise _wrong_line(path, content, kind, columns) from None
     # Empty lines were skipped, and numbers after them would be given to the wrong node.

@@ -160,7 +160,7 @@ def _difference_cell(row: Row, probe: str, base: str) -> str:
     if found is None or not math.isfinite(found.mean):
         return _cell(None, '<span class="none">base</span>' if row.line.name == base else NONE)
     if found.low is None or found.high is None:
-        return _cell(found.mean, f'{signed(found.mean)} <span class="more">one seed</span>')
+        return _cell(found.mean, f'{signed(found.mean)} <span class="more">no interval</span>')
     interval = f'<span class="more">{signed(found.low)} to {signed(found.high)}</span>'
     if _holds_zero(row.line, probe):
         return _cell(found.mean, f"{signed(found.mean)} {interval}")
