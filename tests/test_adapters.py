@@ -49,9 +49,13 @@ class TestMetricLearning:
         assert (each[2:] == 0).all()
         torch.testing.assert_close(MetricLearningLoss(pucl.PUCLLoss())(embeddings, labels), each[:2].mean())
 
-    def test_unequal_numbers_of_positives(self) -> None:
-        """Three of one label, two of another: each anchor's own positives, and no others, are in its mean."""
-        embeddings = torch.randn(6, 4, dtype=torch.float64)
+    @pytest.mark.parametrize("dim", [1, 4])
+    def test_unequal_numbers_of_positives(self, dim: int) -> None:
+        """Three of one label, two of another: each anchor's own positives, and no others, are in its mean.
+
+        From the vectors of positives, or from all logits where these are fewer numbers.
+        """
+        embeddings = torch.randn(6, dim, dtype=torch.float64)
         labels = torch.tensor([0, 1, 0, 1, 0, 2])
         each = MetricLearningLoss(pucl.PUCLLoss(reduction="none"))(embeddings, labels)
         for i in range(5):

@@ -194,6 +194,9 @@ class TestMemoryBank:
         loss = NTXentLoss(memory_bank_size=16)
         loss(*views_of(8))
         state = copy.deepcopy(loss.state_dict())
+        with torch.no_grad():  # Validation, in which few think of the loss.
+            loss(*views_of(8))
+        assert all(torch.equal(state[name], value) for name, value in loss.state_dict().items())
         loss.eval()
         loss(*views_of(8))
         assert all(torch.equal(state[name], value) for name, value in loss.state_dict().items())
@@ -306,6 +309,14 @@ class TestBadInput:
             NTXentLoss()(z0, z1, ids=torch.rand(4))
         with pytest.raises(ValueError, match=r"expected 4 integers, got torch.int64 of shape \(3,\)"):
             NTXentLoss()(z0, z1, ids=torch.arange(3))
+        with pytest.raises(TypeError, match="ids names the sample of each row: expected a torch tensor, got list"):
+            NTXentLoss()(z0, z1, ids=[0, 1, 2, 3])
+        with pytest.raises(ValueError, match="the oracle knows all labels: expected none below 0.*got -1"):
+            OracleLoss()(z0, z1, labels=torch.tensor([0, 1, -1, 1]))
+
+    def test_a_class_is_no_correction(self, without_shape_checks: None) -> None:
+        with pytest.raises(TypeError, match="expected a Correction, got <class"):
+            ContrastiveLoss(PUCL)  # type: ignore[arg-type]
 
     def test_functional(self, without_shape_checks: None) -> None:
         q, k, u = torch.randn(4, 3), torch.randn(4, 3), torch.randn(6, 3)
@@ -371,6 +382,42 @@ class TestHalfPrecision:
             with torch.autocast("cpu", dtype=torch.float16):
                 loss = NTXentLoss(temperature=0.05, streaming=streaming)(z0, z1)
             torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=0)
+
+    def test_back_inside_of_autocast(self) -> None:
+        """With the scale that a gradient scaler begins with, half precision would overflow."""
+        z0, z1 = (view.float() for view in views_of(64))
+        gradients = []
+        for inside in (True, False):
+            leaf = z0.clone().requires_grad_()
+            with torch.autocast("cpu", dtype=torch.float16, enabled=inside):
+                loss = PUCLLoss(temperature=0.1, reduction="sum", streaming=True)(leaf, z1) * 65536
+                loss.backward()
+            gradients.append(leaf.grad)
+        torch.testing.assert_close(*gradients)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_a_temperature_in_half_precision_is_divided_by_exactly(self, dtype: torch.dtype) -> None:
+        views = views_of(16)
+        for number in (0.07, 0.2):
+            half = torch.tensor(number, dtype=dtype, requires_grad=True)
+            pairs = pair_views(views, temperature=half)
+            exact = compare(pair_views(views, temperature=half.item()), PUCL()).loss.mean()
+            loss = compare(pairs, PUCL()).loss.mean()
+            torch.testing.assert_close(loss, exact, rtol=1e-6, atol=0)
+            loss.backward()
+            assert half.grad is not None
+        scale = torch.tensor(99.0, dtype=dtype)
+        two = pucl.adapters.TwoTowerLoss(NTXentLoss())
+        torch.testing.assert_close(two(*views, scale), two(*views, 99.0), rtol=1e-6, atol=0)
+
+
+def test_functional_transforms() -> None:
+    """A gradient by torch.func, as in meta-learning, is the gradient."""
+    z0, z1 = views_of(8)
+    leaf = z0.clone().requires_grad_()
+    loss = PUCLLoss(streaming=False)
+    loss(leaf, z1).backward()
+    torch.testing.assert_close(torch.func.grad(lambda z: loss(z, z1))(z0), leaf.grad)
 
 
 def test_hard_equals_published_form() -> None:

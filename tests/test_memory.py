@@ -1,5 +1,7 @@
 """Queue and bank."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -77,6 +79,14 @@ def test_a_bank_moves_only_what_it_is_told_and_stays_on_the_sphere() -> None:
     rest = torch.tensor([0, 2, 3, 5])
     assert torch.equal(bank.entries[rest], before[rest])
     torch.testing.assert_close(bank.entries.norm(dim=1), torch.ones(6))
+
+
+def test_a_step_that_went_wrong_does_not_spoil_a_bank() -> None:
+    bank = Bank(5, 3)
+    before = bank.entries.clone()
+    bank.update(torch.tensor([1, 2], dtype=torch.int32), torch.tensor([[math.nan, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    assert torch.equal(bank.entries[1], before[1])
+    assert not torch.equal(bank.entries[2], before[2])
 
 
 def test_wrong_banks_are_refused() -> None:

@@ -140,6 +140,9 @@ def test_densities_are_densities() -> None:
     lower, upper = (float(torch.trapezoid(each, places)) for each in found.densities(places))
     assert upper == pytest.approx(found.tau_plus, abs=1e-4)
     assert lower + upper == pytest.approx(1, abs=1e-4)
+    ends = torch.tensor([-1.0, 0.5, 1.0])
+    for exact, half in zip(found.densities(ends), found.densities(ends.half()), strict=True):
+        torch.testing.assert_close(half, exact.half())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

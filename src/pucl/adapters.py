@@ -9,7 +9,7 @@ from torch import nn
 from pucl import processes
 from pucl.contrast.embeddings import as_embeddings
 from pucl.contrast.objectives import Outcome
-from pucl.contrast.pairing import check_ids, pair_up, stack_views
+from pucl.contrast.pairing import check_ids, pair_up, scalar, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.losses import ContrastiveLoss, OracleLoss
 from pucl.shapes import Bool, Float, Int, Tensor
@@ -65,13 +65,13 @@ class MetricLearningLoss(nn.Module):
         places, present = _same_label(labels, reference_labels, itself)
         pairs = pair_up(
             embeddings,
-            reference[places],
+            reference[places[:, 0]],
             reference,
             temperature=self.loss.temperature,
-            positive_mask=present,
             query_ids=labels,
             unlabelled_ids=reference_labels,
         )
+        pairs = replace(pairs, positive=_logits_at(pairs, places), positive_mask=present)
         outcome = self.loss.compare(pairs)
         has_positive = present.any(dim=1)
         if self.loss.reduction == "mean" and has_positive.any():
@@ -179,7 +179,7 @@ def _refuse_oracle(loss: ContrastiveLoss) -> None:
 def _temperature(logit_scale: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:
     if not isinstance(logit_scale, torch.Tensor) and not logit_scale > 0:
         raise ValueError(f"logit_scale is 1 / temperature: expected a number above 0, got {logit_scale}")
-    return 1 / logit_scale
+    return 1 / scalar(logit_scale)
 
 
 def _same_label(
@@ -196,6 +196,14 @@ def _same_label(
     present = places < end[:, None]
     places = order[places.clamp_max(len(order) - 1)]
     return places, present & (places != itself[:, None])
+
+
+def _logits_at(pairs: Pairs, places: Int[Tensor, "anchor positive"]) -> Float[Tensor, "anchor positive"]:
+    """Each anchor's logits with the keys at these places, from whatever is less: their vectors or all logits."""
+    if places.shape[1] * pairs.key.shape[1] <= len(pairs.key):
+        return (pairs.query[:, None] * pairs.key[places]).sum(dim=-1)
+    with torch.autocast(pairs.query.device.type, enabled=False):
+        return (pairs.query @ pairs.key.T).gather(1, places)
 
 
 def _joined(forth: Outcome, back: Outcome) -> Outcome:

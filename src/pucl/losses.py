@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.contrast.compare import ObjectiveName, check_objective, compare
+from pucl.contrast.compare import ObjectiveName, check_correction, check_objective, compare
 from pucl.contrast.correction import Anneal, Correction
 from pucl.contrast.objectives import Floor, Outcome, Reduction, check_floor, reduce
 from pucl.contrast.oracle import without_false_negatives
@@ -47,8 +47,8 @@ class ContrastiveLoss(nn.Module):
         correction: How unlabelled samples are read; see `pucl.corrections`.
         temperature: What cosines are divided by, > 0.
         memory_bank_size: Compare with a queue of this many recent ``z1`` instead of the batch; ``(size, dim)`` fixes
-            the dimension beforehand. The queue is part of ``state_dict``, moves in training mode only, and is empty at
-            first: the first call then compares with nothing and returns zero.
+            the dimension beforehand. The queue is part of ``state_dict``, moves in training mode only (and not under
+            ``no_grad``), and is empty at first: the first call then compares with nothing and returns zero.
         gather_distributed: Compare with the samples of all processes. The loss of every process is then that of the
             whole batch, and the processes' gradients *averaged* (as DistributedDataParallel does) are its gradient.
         reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"``: one value for each anchor of this process,
@@ -80,6 +80,7 @@ class ContrastiveLoss(nn.Module):
         streaming: bool | None = None,
     ) -> None:
         super().__init__()
+        check_correction(correction)
         check_temperature(temperature)
         check_objective(objective)
         check_floor(floor, objective)
@@ -115,7 +116,8 @@ class ContrastiveLoss(nn.Module):
             return self.settle(self.compare(self.pair_batch(views, ids)))
         anchors, positives = self._two_views(views)
         loss = self.settle(self._against(self.queue, anchors, positives, ids))
-        if self.training:  # After the comparison, so that no anchor meets the key that is its positive.
+        # After the comparison, so that no anchor meets the key that is its positive.
+        if self.training and torch.is_grad_enabled():
             self._remember(self.queue, positives.detach(), ids)
         return loss
 
@@ -359,6 +361,10 @@ class OracleLoss(ContrastiveLoss):
         """The loss of these views of a batch with these labels."""
         pairs = self.pair_batch(views, ids)
         check_ids("labels", labels, len(views[0]), pairs.query.device)
+        if labels.device.type == "cpu" and not torch.compiler.is_compiling() and int(labels.min()) < 0:
+            raise ValueError(
+                f"the oracle knows all labels: expected none below 0, as unknown ones often are, got {int(labels.min())}"
+            )
         anchor_labels = labels.repeat(len(views))
         sizes = processes.gather_sizes(len(labels), labels.device) if self.together else [len(labels)]
         key_labels = processes.gather(labels, sizes).repeat(len(views)) if self.together else anchor_labels

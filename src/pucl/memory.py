@@ -129,8 +129,10 @@ class Bank(nn.Module):
     @torch.no_grad()
     def update(self, ids: Int[Tensor, " batch"], embeddings: Float[Tensor, "batch dim"]) -> None:
         """Move the entries of these samples towards their new embeddings, and back to unit length."""
+        ids, finite = ids.to(torch.int64), embeddings.isfinite().all(dim=1, keepdim=True)
         moved = self.momentum * self.entries[ids] + (1 - self.momentum) * _to_unit(embeddings)
-        self.entries.index_copy_(0, ids, _to_unit(moved).to(self.entries.dtype))
+        # One step that went wrong must not spoil an entry for ever.
+        self.entries.index_copy_(0, ids, torch.where(finite, _to_unit(moved).to(self.entries.dtype), self.entries[ids]))
 
     def extra_repr(self) -> str:
         """Size, dimension and momentum."""

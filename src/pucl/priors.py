@@ -111,7 +111,8 @@ class Mixture(Estimate):
 
         .. math:: p(s) = p(z)\, \frac{dz}{ds} = \frac{p(z)}{1 - s^2}
         """
-        bounded = similarities.clamp(-LARGEST, LARGEST)
+        exact = similarities if similarities.dtype == torch.float64 else similarities.float()
+        bounded = exact.clamp(-LARGEST, LARGEST)
         z, slope = torch.atanh(bounded), 1 / (1 - bounded**2)
         lower, upper = (
             weight * slope * torch.exp(-(((z - mean) / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi))
@@ -120,7 +121,7 @@ class Mixture(Estimate):
                 (self.tau_plus, self.upper_mean, self.upper_deviation),
             )
         )
-        return lower, upper
+        return lower.to(similarities.dtype), upper.to(similarities.dtype)
 
     def _log_odds(self) -> tuple[float, float, float]:
         """The numbers a, b and k of the posterior."""

@@ -33,8 +33,7 @@ def compare(
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
         expected: How many unlabelled samples there will be, if not yet as many as now: those of a queue that fills up.
     """
-    if not isinstance(correction, Correction):
-        raise TypeError(f"correction says how unlabelled samples are read: expected a Correction, got {correction!r}")
+    check_correction(correction)
     check_objective(objective)
     check_floor(floor, objective)
     form = OBJECTIVES[objective]
@@ -55,6 +54,12 @@ def compare(
         if copies is None:
             return outcome
         return replace(outcome, loss=outcome.loss * (copies * (len(copies) / copies.sum())))
+
+
+def check_correction(correction: object) -> None:
+    """Refuse what is no correction, such as its class."""
+    if not isinstance(correction, Correction):
+        raise TypeError(f"correction says how unlabelled samples are read: expected a Correction, got {correction!r}")
 
 
 def check_objective(objective: str) -> None:

@@ -50,22 +50,27 @@ class _Unit(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, length: Tensor) -> Tensor:
-        has_direction = length > SHORTEST
-        scale = torch.where(has_direction, length, 1.0).reciprocal()
-        unit = vectors * scale
-        ctx.save_for_backward(vectors, unit, scale, has_direction)
-        return unit
+    def forward(vectors: Tensor, length: Tensor) -> Tensor:
+        return vectors * _Unit._scale(length)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        vectors, length = inputs
+        ctx.save_for_backward(vectors, output, _Unit._scale(length), length > SHORTEST)
+
+    @staticmethod
+    def _scale(length: Tensor) -> Tensor:
+        return torch.where(length > SHORTEST, length, 1.0).reciprocal()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         vectors, unit, scale, has_direction = ctx.saved_tensors
-        if torch.is_grad_enabled():  # For second derivatives the length depends on the vector too.
-            length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-            scale = torch.where(has_direction, length, 1.0).reciprocal()
-            unit = vectors * scale
-        along = torch.where(has_direction, torch.linalg.vecdot(gradients[0], unit)[..., None], 0.0)
-        return torch.addcmul(gradients[0], unit, along, value=-1) * scale, None
+        with torch.autocast(vectors.device.type, enabled=False):  # Who goes back inside of it has half precision else.
+            if torch.is_grad_enabled():  # For second derivatives the length depends on the vector too.
+                scale = _Unit._scale(torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))
+                unit = vectors * scale
+            along = torch.where(has_direction, torch.linalg.vecdot(gradients[0], unit)[..., None], 0.0)
+            return torch.addcmul(gradients[0], unit, along, value=-1) * scale, None
 
 
 def trusted_unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:

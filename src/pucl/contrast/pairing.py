@@ -205,8 +205,11 @@ def stack_views(
 
 
 def scalar(temperature: Temperature) -> Temperature:
-    """A temperature that is a tensor without axes, whatever axes of length one it has."""
-    return temperature.reshape(()) if isinstance(temperature, torch.Tensor) else temperature
+    """A temperature that is a tensor without axes, whatever axes of length one it has; of float32 or better."""
+    if not isinstance(temperature, torch.Tensor):
+        return temperature
+    number = temperature.reshape(())
+    return number.float() if number.dtype in (torch.float16, torch.bfloat16) else number
 
 
 def check_temperature(temperature: Temperature) -> None:
@@ -228,6 +231,8 @@ def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -
     """Refuse ids that do not name each sample by an integer."""
     if ids is None:
         return
+    if not isinstance(ids, torch.Tensor):
+        raise TypeError(f"{name} names the sample of each row: expected a torch tensor, got {type(ids).__name__}")
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool or tuple(ids.shape) != (count,):
         raise ValueError(
             f"{name} names the sample of each row: expected {count} integers, "

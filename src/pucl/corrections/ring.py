@@ -85,8 +85,8 @@ class Ring(Correction):
     def _band(self, met: Float[Tensor, " anchor"]) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:
         """First rank of each anchor's band, and the one after its last: at least one rank."""
         lower, upper = settled("lower", self.lower), settled("upper", self.upper)
-        # The shares are of float64, like the ranks that the reference computes from them.
-        count = met.to(torch.float64)
+        # The shares are of float64, like the ranks that the reference computes from them, where a device has it.
+        count = met if met.device.type == "mps" else met.to(torch.float64)
         begin, end = (lower * count).long(), (upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
