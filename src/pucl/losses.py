@@ -363,7 +363,7 @@ class OracleLoss(ContrastiveLoss):
         check_ids("labels", labels, len(views[0]), pairs.query.device)
         if labels.device.type == "cpu" and not torch.compiler.is_compiling() and int(labels.min()) < 0:
             raise ValueError(
-                f"the oracle knows all labels: expected none below 0, as unknown ones often are, got {int(labels.min())}"
+                f"the oracle knows all labels: expected none below 0, as unknown ones are, got {int(labels.min())}"
             )
         anchor_labels = labels.repeat(len(views))
         sizes = processes.gather_sizes(len(labels), labels.device) if self.together else [len(labels)]

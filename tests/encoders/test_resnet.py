@@ -96,6 +96,19 @@ def test_the_memory_format_changes_the_time_and_nothing_else(name: str, channels
     assert all(parameter.is_contiguous() for parameter in encoder.parameters())
 
 
+def test_few_channels_of_larger_images() -> None:
+    """A strided 1 x 1 convolution of these kills the process in its backward pass, sooner or later."""
+    encoder, images = resnet("small", width=8), torch.randn(16, 3, 64, 64)
+    weight = encoder.get_parameter("layer2.0.downsample.0.weight")
+    gradients = []
+    for precision in (torch.float32, torch.float64):
+        encoder.to(precision).zero_grad()
+        encoder(images.to(precision)).square().mean().backward()
+        assert weight.grad is not None
+        gradients.append(weight.grad.double())
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
+
+
 def test_activations_lie_in_the_memory_format_even_from_one_channel() -> None:
     encoder, lies = resnet("small", in_channels=1), []
     encoder.get_submodule("layer3").register_forward_hook(

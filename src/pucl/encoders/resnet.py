@@ -195,4 +195,16 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
     """What brings the input to the shape of the output; nothing where it has that shape."""
     if stride == 1 and inputs == outputs:
         return None
-    return nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+    return nn.Sequential(_Pointwise(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+class _Pointwise(nn.Conv2d):
+    """A 1 x 1 convolution that leaves out pixels before it, not in it.
+
+    The backward pass of a strided one writes past its memory in oneDNN, for few channels of images from 56 pixels on: a
+    crash, or worse.
+    """
+
+    def forward(self, input: Float[Tensor, "batch channel high wide"]) -> Float[Tensor, "batch plane low narrow"]:  # noqa: A002 (torch's name)
+        high, wide = self.stride
+        return F.conv2d(input[:, :, ::high, ::wide], self.weight)
