@@ -151,7 +151,7 @@ def test_missing_extras_come_with_the_command_that_brings_them(monkeypatch: pyte
     monkeypatch.setattr(metadata, "version", without_matplotlib)
     plot = next(finding for finding in installation.find_extras() if finding.name == "extra plot")
 
-    assert (plot.verdict, plot.value) == ("no", "not installed: pip install 'pucl[plot]'")
+    assert (plot.verdict, plot.value) == ("no", "not installed: pip install '.[plot]' where pucl's sources are")
 
 
 def test_extras_are_those_of_the_package() -> None:

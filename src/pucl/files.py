@@ -28,6 +28,12 @@ def left_parts(directory: Path) -> list[Path]:
     return list(directory.glob(".*.part"))
 
 
+def check_folder(option: str, file: Path | None) -> None:
+    """Refuse a file in a folder that is not there, before any work is done for it."""
+    if file is not None and not file.parent.is_dir():
+        raise ValueError(f"{option} is a file to write: expected one in a folder that is there, got {file}")
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write this, whole or not at all."""
     with whole_file(path) as file:

@@ -1,4 +1,4 @@
-"""Words and tables for people: one place for how pucl lays out a table and asks "did you mean"."""
+"""Words and tables for people: how pucl lays out a table, asks "did you mean" and says what to install."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -33,3 +33,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_name = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_name, n=1)
     return f" Did you mean {by_name[close[0]]!r}?" if close else ""
+
+
+def install(extra: str) -> str:
+    """How to install an extra, or several with commas between them.
+
+    Example:
+        >>> install("umap")
+        "pip install '.[umap]' where pucl's sources are"
+    """
+    return f"pip install '.[{extra}]' where pucl's sources are"

@@ -164,7 +164,7 @@ def test_to_torch_geometric_and_back() -> None:
 
 def test_without_torch_geometric(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
-    with pytest.raises(DataError, match=r"torch_geometric, which is not installed: pip install 'pucl\[graphs\]'"):
+    with pytest.raises(DataError, match=r"torch_geometric, which is not installed: pip install '\.\[graphs\]'"):
         random_set().to_pyg()
 
 

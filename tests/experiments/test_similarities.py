@@ -215,7 +215,7 @@ def test_embeddings_that_have_no_layout() -> None:
 
 def test_umap_missing(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(UmapMissingError, match=r"umap-learn, which is not installed: pip install 'pucl\[umap\]'"):
+    with pytest.raises(UmapMissingError, match=r"umap-learn, which is not installed: pip install '\.\[umap\]'"):
         lay_out(np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32))
     with pytest.raises(UmapMissingError):
         call(umap, [str(runs["simclr"])])

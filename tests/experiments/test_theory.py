@@ -362,7 +362,7 @@ def test_command_without_matplotlib_still_writes_the_numbers(
     assert [path.name for path in tmp_path.iterdir()] == ["theory.json"]
     printed = capsys.readouterr().out
     assert "left out" in printed
-    assert "pip install 'pucl[plot]'" in printed
+    assert "pip install '.[plot]'" in printed
 
 
 def test_command_tells_of_a_failed_check(

@@ -339,7 +339,7 @@ def test_weights_of_another_network(
 
 def test_safetensors_is_asked_for_before_training(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    with pytest.raises(DataError, match=r"pip install 'pucl\[images,graphs\]'"):
+    with pytest.raises(DataError, match=r"pip install '\.\[images,graphs\]'"):
         need_safetensors()
     with pytest.raises(DataError, match="needs safetensors"):
         run(replace(config_of(npz), seed=3), tmp_path / "run")

@@ -206,7 +206,7 @@ def test_names_are_moved_apart_and_no_further(places: list[float]) -> None:
 
 def test_matplotlib_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MatplotlibMissingError, match=r"pip install 'pucl\[plot\]'"):
+    with pytest.raises(MatplotlibMissingError, match=r"pip install '\.\[plot\]'"):
         draw_curves({"plain": [history(1.0)]})
     with pytest.raises(MatplotlibMissingError):
         draw_accuracies([line("plain", [80.0], [70.0])])

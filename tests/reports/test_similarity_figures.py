@@ -225,7 +225,7 @@ def test_nothing_to_draw() -> None:
 
 def test_matplotlib_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MatplotlibMissingError, match=r"pip install 'pucl\[plot\]'"):
+    with pytest.raises(MatplotlibMissingError, match=r"pip install '\.\[plot\]'"):
         draw_similarities(measured())
     with pytest.raises(MatplotlibMissingError):
         draw_embedding([layout()])

@@ -25,7 +25,7 @@ import torch
 import pucl
 from pucl.experiments.config import GRAPH_PROBES
 from pucl.experiments.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
-from pucl.files import write_json
+from pucl.files import check_folder, write_json
 from pucl.progress import Progress
 from pucl.texts import table
 
@@ -51,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         probes = list(dict.fromkeys(name for name in arguments.probe.split(",") if name))
         if not probes:
             raise ValueError(f"--probe names classifiers: expected one or more of {', '.join(PROBES)}, got none")
-    if arguments.json is not None and not arguments.json.parent.is_dir():
-        raise ValueError(f"--json is a file to write: expected one in a folder that is there, got {arguments.json}")
+    check_folder("--json", arguments.json)
     done = []
     for place in arguments.runs:
         progress = Progress(f"pucl eval: {place}", "samples")

@@ -20,7 +20,7 @@ import torch
 
 import pucl
 from pucl.experiments.similarities import Similarities, measure_similarities
-from pucl.files import write_json
+from pucl.files import check_folder, write_json
 from pucl.priors import APART
 from pucl.texts import table
 
@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure each run, print the table, and say what to make of it."""
-    if arguments.json is not None and not arguments.json.parent.is_dir():
-        raise ValueError(f"--json is a file to write: expected one in a folder that is there, got {arguments.json}")
+    check_folder("--json", arguments.json)
     found = [
         measure_similarities(place, root=arguments.root, anchors=arguments.anchors, seed=arguments.seed)
         for place in arguments.runs

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pucl.experiments.catalogue import STATES, Entry, find_runs
 from pucl.experiments.config import choose, known_fields
-from pucl.files import write_json
+from pucl.files import check_folder, write_json
 from pucl.progress import duration
 from pucl.texts import table
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, filter, print."""
+    check_folder("--json", arguments.json)
     wanted = dict(_pair(text) for text in arguments.where)
     for name in wanted:
         choose("field of a run", name, known_fields())
@@ -63,7 +64,7 @@ def _cells(entry: Entry, top: Path) -> list[str]:
     config = entry.config
     if config is None:
         return [place, entry.state, *[""] * (len(HEADER) - 2)]
-    settings = ", ".join(f"{name} {value:g}" for name, value in config.settings.items())
+    settings = ", ".join(f"{name} {value:g}" for name, value in config.all_settings().items() if value is not False)
     accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {entry.accuracy[1]:.2%}"
     seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
     about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]

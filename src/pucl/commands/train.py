@@ -28,7 +28,7 @@ from pucl.devices import choose_device
 from pucl.experiments.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
 from pucl.experiments.display import Display
 from pucl.experiments.lines import PROBES
-from pucl.experiments.recipes import RECIPES, recipe
+from pucl.experiments.recipes import RECIPES, REFERENCE, recipe
 from pucl.experiments.run import run as run_training
 from pucl.progress import Line
 
@@ -64,20 +64,27 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe",
         metavar="NAME",
-        help=f"where settings start from: {', '.join(RECIPES)} (default: reference, and less work on the digits)",
+        help=f"where settings start from: {', '.join(RECIPES)} (default: reference, and less work on the digits); for "
+        "graphs they are the same",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
     parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
     for kind, title in (
-        (RunConfig, "settings of every run (default: those of the reference programs)"),
+        (RunConfig, "settings of every run (defaults are those of the reference programs)"),
         (ImageConfig, "settings for images"),
         (GraphConfig, "settings for graphs"),
     ):
         _add_settings(parser.add_argument_group(title), kind)
     group = parser.add_argument_group("settings of the corrections")
     for name in SETTINGS:
-        group.add_argument(f"--{name.replace('_', '-')}", dest=f"setting_{name}", type=float, metavar=name.upper())
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=f"setting_{name}",
+            type=float,
+            metavar=name.upper(),
+            help=_about_setting(name),
+        )
 
 
 def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> None:
@@ -86,19 +93,52 @@ def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> No
     for field in dataclasses.fields(kind):
         if field.name in NOT_OPTIONS or field.name not in meanings:  # What is not explained is inherited.
             continue
-        if field.name == "temperature" and kind is GraphConfig:
+        if field.name == "temperature" and kind is GraphConfig:  # It is among the settings for images.
             continue
         reader = _kind(field.type)
         group.add_argument(
             f"--{field.name.replace('_', '-')}",
             dest=field.name,
-            help=meanings[field.name],
+            help=meanings[field.name] + _default_text(field.name),
             **(
                 {"action": argparse.BooleanOptionalAction}
                 if reader is bool
                 else {"type": reader, "metavar": field.name.upper()}
             ),
         )
+
+
+def _default_text(field: str) -> str:
+    """What a field is unless given, with the frameworks that differ; nothing where the text says it."""
+    configs = {name: FRAMEWORKS[name](framework=name, data="", **REFERENCE[name]) for name in FRAMEWORKS}
+    by_value: dict[Any, list[str]] = {}
+    for name, config in configs.items():
+        if hasattr(config, field):
+            by_value.setdefault(getattr(config, field), []).append(name)
+    if by_value.keys() <= {None, False}:
+        return ""
+    usual, *others = sorted(by_value, key=lambda value: -len(by_value[value]))
+    texts = [f"{_word(other)} for {', '.join(by_value[other])}" for other in others]
+    return f" (default: {'; '.join([_word(usual), *texts])})"
+
+
+def _word(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _about_setting(name: str) -> str:
+    """What a setting of corrections means, which have it, and what it is unless given."""
+    having = {
+        correction: next(field.default for field in dataclasses.fields(kind) if field.name == name)
+        for correction, kind in CORRECTIONS.items()
+        if name in settings_of(correction)
+    }
+    meaning = next(
+        meanings[name]
+        for correction in reversed(having)
+        if name in (meanings := _meanings(CORRECTIONS[correction].__doc__ or ""))
+    )
+    return f"{meaning} (default: {', '.join(f'{value} for {correction}' for correction, value in having.items())})"
 
 
 def changes(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -134,7 +174,7 @@ def _meanings(docstring: str) -> dict[str, str]:
     """What each argument of a class means, as its docstring says."""
     text = inspect.cleandoc(docstring).split("Args:")[1]
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, flags=re.MULTILINE)
-    return {name: " ".join(words.split()).replace("`", "").replace("%", "%%") for name, words in found}
+    return {name: " ".join(words.split()).replace("`", "").replace("%", "%%").rstrip(".") for name, words in found}
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pucl.data.images import DataError
 from pucl.shapes import Float, Int, Tensor
+from pucl.texts import install
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -201,7 +202,7 @@ class GraphSet:
             from torch_geometric.data import Data  # noqa: PLC0415
         except ImportError as error:
             raise DataError(
-                "graphs for torch_geometric need torch_geometric, which is not installed: pip install 'pucl[graphs]'"
+                f"graphs for torch_geometric need torch_geometric, which is not installed: {install('graphs')}"
             ) from error
         graphs = []
         for number in range(len(self)):

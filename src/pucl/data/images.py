@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pucl.shapes import Tensor, UInt8
+from pucl.texts import install
 
 
 class DataError(ValueError):
@@ -19,7 +20,7 @@ class ExtraMissingError(DataError):
     """Reading this kind of data needs a package that is not installed."""
 
     def __init__(self, purpose: str, package: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'pucl[images,graphs]'")
+        super().__init__(f"{purpose} needs {package}, which is not installed: {install('images,graphs')}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pucl
 from pucl.doctor.finding import Finding
+from pucl.texts import install
 
 
 def find_versions() -> list[Finding]:
@@ -77,4 +78,4 @@ def _find_extra(extra: str, requirements: list[_Requirement]) -> Finding:
     if not missing:
         return Finding(name=f"extra {extra}", value=there)
     without = f"{there}; without {', '.join(missing)}" if there else "not installed"
-    return Finding(name=f"extra {extra}", value=f"{without}: pip install 'pucl[{extra}]'", verdict="no")
+    return Finding(name=f"extra {extra}", value=f"{without}: {install(extra)}", verdict="no")

@@ -1,6 +1,5 @@
 """Which runs there are, in a directory and below it."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +42,10 @@ class Entry:
         """Whether all these fields of the configuration, or settings of the correction, have these values."""
         if self.config is None:
             return not wanted
-        fields = self.config.as_json() | self.config.settings
-        return all(name in fields and _same(fields[name], value) for name, value in wanted.items())
+        fields = self.config.as_json() | self.config.all_settings()
+        known: dict[str, list[Any]] = {name: [value] for name, value in fields.items()}
+        known["data"].append(Path(self.config.data).name)  # As tables have it.
+        return all(any(_same(have, value) for have in known.get(name, [])) for name, value in wanted.items())
 
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
@@ -77,11 +78,11 @@ def _entry(path: Path) -> Entry:
 
 
 def _same(have: Any, wanted: str) -> bool:
-    """Whether a value is what was written on a command line: 0.1 is 0.10, and none is nothing."""
-    if str(have) == wanted or (have is None and wanted.lower() == "none"):
+    """Whether a value is what was written on a command line: 0.1 is .10, and none is nothing."""
+    if str(have).lower() == wanted.lower():
         return True
     try:
-        return bool(json.loads(wanted.lower()) == have)
+        return not isinstance(have, bool) and isinstance(have, int | float) and float(wanted) == have
     except ValueError:
         return False
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+from pucl.texts import install
+
 LOCAL = "local"
 """In place of an address: start a cluster here."""
 PATIENCE = 10.0  # Seconds after which a host counts as silent.
@@ -22,7 +24,7 @@ def ray_cluster(address: str, cores: int) -> Iterator[None]:
         import ray  # noqa: PLC0415 (an extra)
         from ray.util.joblib import register_ray  # noqa: PLC0415
     except ImportError as error:
-        raise ValueError("--ray runs on a Ray cluster, which needs ray: pip install 'pucl[ray]'") from error
+        raise ValueError(f"--ray runs on a Ray cluster, which needs ray: {install('ray')}") from error
     begun = not ray.is_initialized()
     if begun and address == LOCAL:
         ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ class RunConfig:
         data: A known name or a path.
         correction: A correction by its name in the table, ``"oracle"``, ``"untrained"``, or for graphs ``"raw"``.
         settings: Of the correction, such as ``{"alpha": 0.12, "c": 0.1}``.
-        limit: Use only this many samples for training, evenly over the classes; None uses all.
+        limit: Use only this many samples for training, evenly over the classes; by default all.
         epochs: Passes over the data.
         batch_size: Samples in a step.
         optimiser: ``"adam"``, ``"sgd"`` or ``"lars"``.
@@ -47,7 +47,7 @@ class RunConfig:
         weight_decay: Of the optimiser.
         schedule: ``"constant"``, ``"cosine"`` or ``"step"``.
         warmup_epochs: Epochs over which the learning rate rises.
-        clip: Largest norm of a gradient, or None.
+        clip: Largest norm of a gradient; by default any.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what the estimate over negatives cannot fall: ``"temperature"``, ``"paper"`` or a share of the
             unlabelled mean.
@@ -113,6 +113,11 @@ class RunConfig:
             return Hard(tau_plus=0.0, beta=self.settings.get("beta", 0.0))
         return CORRECTIONS[self.correction](**self.settings)
 
+    def all_settings(self) -> dict[str, Any]:
+        """The settings of the correction, given or not."""
+        correction = self.make_correction()
+        return {name: getattr(correction, name) for name in settings_of(self.correction)}
+
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
         return dataclasses.asdict(self)
@@ -132,11 +137,11 @@ class ImageConfig(RunConfig):
     """A run on images.
 
     Args:
-        image_size: To what images are resized; None leaves them as they are.
+        image_size: To what images are resized; by default their own size, of pictures in a folder at most 64.
         encoder: Name of an encoder, or ``"package.module:callable"``.
         stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
             ones.
-        width: Planes of the encoder's first stage; None takes its usual number.
+        width: Planes of the encoder's first stage; by default its usual number.
         dim: Dimension of the embeddings that are compared.
         temperature: What cosines are divided by.
         view_count: Views of each image (SimCLR).
@@ -190,8 +195,8 @@ class GraphConfig(RunConfig):
         layers: How many; a node knows of its surroundings as far as so many steps.
         share: Who shares one estimate over negatives, and one floor: the nodes of a ``"graph"``, no ``"node"`` with
             another, or the whole ``"batch"``.
-        temperature: What cosines are divided by; None takes plain inner products, as InfoGraph does.
-        compat: ``"hcl"`` takes the loss as HCL's authors published it, with its signs; None takes it as it is meant.
+        temperature: What cosines are divided by; by default scores are plain inner products, as InfoGraph has them.
+        compat: ``"hcl"`` takes the loss as HCL's authors published it, with its signs; by default as it is meant.
         probes: Which classifiers are fitted in the end, with commas between them.
     """
 
@@ -285,5 +290,11 @@ def choose(meaning: str, name: str, known: Any) -> None:
     """Refuse a name that is not among the known ones, and say which was probably meant."""
     if name not in known:
         raise ValueError(
-            f"{name!r} is no {meaning}: expected one of {', '.join(known) or 'none'}.{did_you_mean(name, known)}"
+            f"{name!r} is no {meaning}: expected one of {_listed(known) or 'none'}.{did_you_mean(name, known)}"
         )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names one after the other, so that it is seen where each ends."""
+    names = list(names)
+    return ("; " if any("," in name for name in names) else ", ").join(names)

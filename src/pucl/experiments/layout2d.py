@@ -14,6 +14,7 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.images import evenly
 from pucl.experiments.similarities import subject_of
 from pucl.experiments.trained import Trained, load
+from pucl.texts import install
 
 NEIGHBOURS = 15  # That the layout of a point looks at: umap-learn's own number.
 FEWEST = NEIGHBOURS + 1
@@ -24,7 +25,7 @@ class UmapMissingError(DataError):
     """A layout was asked for where nothing can make it."""
 
     def __init__(self) -> None:
-        super().__init__("layouts are made with umap-learn, which is not installed: pip install 'pucl[umap]'")
+        super().__init__(f"layouts are made with umap-learn, which is not installed: {install('umap')}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 from pucl.data.graph_registry import MADE
 from pucl.data.registry import SOURCES
 from pucl.data.sources.tu_collection import known_graphs
-from pucl.experiments.config import FRAMEWORKS, GraphConfig, RunConfig, choose, fields_of
+from pucl.experiments.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, choose, fields_of
 
 REFERENCE: dict[str, dict[str, Any]] = {
     # chingyaoc/DCL and joshr17/HCL: Adam without a schedule, temperature 0.5, batch 256.
@@ -89,19 +89,40 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
     """
     choose("framework", framework, REFERENCE)
     for field in changes:
-        choose(f"setting of {framework}", field, fields_of(framework))
+        _check_field(framework, field)
+    _check_kind(framework, data)
     if name is None:
-        start = FIRST_RUN.get(data, {})
+        start = FIRST_RUN.get(data, {}) if _known(FRAMEWORKS[framework], data) else {}
     else:
         choose("recipe", name, RECIPES)
         start = RECIPES[name][framework]
-    if not _known(framework, data) and Path(data).expanduser().exists():
+    if not _known(FRAMEWORKS[framework], data) and Path(data).expanduser().exists():
         data = str(Path(data).expanduser().resolve())
     return FRAMEWORKS[framework](framework=framework, data=data, **(REFERENCE[framework] | start | changes))
 
 
-def _known(framework: str, data: str) -> bool:
+def _known(kind: type[RunConfig], data: str) -> bool:
     """Whether these data have a name, which is meant even where a file is called so."""
-    if FRAMEWORKS[framework] is GraphConfig:
+    if kind is GraphConfig:
         return data.lower() in MADE or known_graphs(data) is not None
     return data in SOURCES
+
+
+def _check_field(framework: str, field: str) -> None:
+    """Refuse a setting that the runs of this framework do not have."""
+    having = [name for name in FRAMEWORKS if field in fields_of(name)]
+    if having and framework not in having:
+        raise ValueError(f"{field} is a setting of {', '.join(having)}, not of {framework}")
+    choose(f"setting of {framework}", field, sorted(fields_of(framework)))
+
+
+def _check_kind(framework: str, data: str) -> None:
+    """Refuse pictures where graphs are wanted, and the other way round, as far as names tell."""
+    kinds = {ImageConfig: "pictures", GraphConfig: "graphs"}
+    own = FRAMEWORKS[framework]
+    if _known(own, data) or Path(data).expanduser().exists():
+        return
+    for kind, what in kinds.items():
+        if kind is not own and _known(kind, data):
+            takers = ", ".join(name for name, each in FRAMEWORKS.items() if each is kind)
+            raise ValueError(f"{data} is a set of {what}, for {takers}: expected {kinds[own]} for {framework}")

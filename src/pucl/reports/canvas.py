@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from pucl.reports.palette import GRID, INK, MUTED
+from pucl.texts import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,7 @@ class MatplotlibMissingError(ValueError):
     """A figure was asked for where nothing can draw it."""
 
     def __init__(self) -> None:
-        super().__init__("figures are drawn with matplotlib, which is not installed: pip install 'pucl[plot]'")
+        super().__init__(f"figures are drawn with matplotlib, which is not installed: {install('plot')}")
 
 
 def new_figure(width: float, height: float) -> "Figure":
