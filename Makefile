@@ -28,7 +28,8 @@ format: $(READY)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# torch comes by its pin: without one, pip would take a build of several gigabytes.
+# All versions are pinned. On Linux the usual build of torch brings CUDA, which is gigabytes; where a smaller one is
+# wanted, install it into the virtual environment first.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'

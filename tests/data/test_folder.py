@@ -216,6 +216,11 @@ def test_the_usual_size(tmp_path: Path) -> None:
     for number in range(3):
         save(tmp_path / "large" / f"{number}.png", size=(200, 300))
         save(tmp_path / "small" / f"{number}.png", size=(20 + number, 300))
-    assert load(tmp_path / "large", root=tmp_path / "root").train.size == (64, 64)
-    assert load(tmp_path / "small", root=tmp_path / "root").train.size == (21, 21)
+    large, small = (load(tmp_path / name, root=tmp_path / "root") for name in ("large", "small"))
+    assert large.train.size == (64, 64)
+    assert large.notes == (
+        "pictures of about 200 pixels are read at 64, which suits a small encoder; image_size keeps more",
+    )
+    assert small.train.size == (21, 21)
+    assert small.notes == ()
     assert load(tmp_path / "small", root=tmp_path / "root", image_size=33).train.size == (33, 33)

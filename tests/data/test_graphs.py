@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pucl.data import DataError, GraphSet, from_pyg, load_graphs
+from pucl.data import DataError, GraphSet, from_pyg, load_graphs, save_graphs
 from pucl.data.sources.shapes import make_shapes
 
 
@@ -172,6 +173,24 @@ def given(**changes: Any) -> SimpleNamespace:
     """A path of three nodes as torch_geometric would hold it."""
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     return SimpleNamespace(**({"edge_index": edges, "x": torch.ones(3, 2), "y": torch.tensor([4])} | changes))
+
+
+@pytest.mark.parametrize("with_x", [True, False])
+def test_given_graphs_can_be_written_and_read(tmp_path: Path, with_x: bool) -> None:
+    """So that they can be trained on, by name of their directory."""
+    triangle, pair = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]), torch.tensor([[0, 1], [1, 0]])
+    graphs = [
+        SimpleNamespace(edge_index=edges, x=torch.randn(nodes, 2) if with_x else None, y=y, num_nodes=nodes)
+        for edges, nodes, y in ((triangle, 3, 7), (pair, 2, -1), (triangle, 4, 7))
+    ]
+    save_graphs(graphs, tmp_path / "mine")
+    read, given = load_graphs(tmp_path / "mine", root=tmp_path / "root"), from_pyg(graphs)
+    assert read.name == "mine"
+    assert read.classes == given.classes == ("-1", "7")
+    for table in ("node_start", "edge_start", "edges", "values", "kinds", "labels"):
+        np.testing.assert_array_equal(getattr(read, table), getattr(given, table))
+    with pytest.raises(DataError, match="expected a new one, got .*mine, which is not empty"):
+        save_graphs(graphs, tmp_path / "mine")
 
 
 def test_given_graphs() -> None:

@@ -55,6 +55,30 @@ def test_the_command(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "count"),
+    [("alpha=.12", 2), ("alpha=0.2", 0), ("c=0.10", 2), ("temperature=.5", 3), ("data=mine.npz", 0), ("width=none", 3)],
+)
+def test_settings_count_whether_given_or_not(
+    top: Path, capsys: pytest.CaptureFixture[str], where: str, count: int
+) -> None:
+    assert main(["runs", str(top), "--where", where]) == 0
+    printed = capsys.readouterr().out
+    assert (f"{count} of 5 runs" if count else "no such run") in printed
+    assert ("alpha 0.12, c 0.1" in printed) == bool(count)
+
+
+def test_data_are_known_by_their_last_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.npz").touch()
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", recipe("simclr", str(tmp_path / "mine.npz")).as_json())
+    for name in ("mine.npz", str((tmp_path / "mine.npz").resolve())):
+        assert main(["runs", str(tmp_path), "--where", f"data={name}"]) == 0
+        assert "1 of 1 runs" in capsys.readouterr().out
+    assert main(["runs", str(tmp_path), "--json", str(tmp_path / "nowhere" / "list.json")]) == 2
+    assert "--json is a file to write: expected one in a folder that is there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--where", "seed"], "expected FIELD=VALUE"),

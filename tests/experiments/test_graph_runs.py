@@ -509,10 +509,10 @@ def test_commands(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "infograph", "--crop=0.3"], "'crop' is no setting of infograph"),
-        (["train", "infograph", "--queue-size=5"], "'queue_size' is no setting of infograph"),
-        (["compare", "infograph", "--image-size=32"], "'image_size' is no setting of infograph"),
-        (["train", "simclr", "--hidden=5"], "'hidden' is no setting of simclr"),
+        (["train", "infograph", "--crop=0.3"], "crop is a setting of simclr, moco, cmc, not of infograph"),
+        (["train", "infograph", "--queue-size=5"], "queue_size is a setting of simclr, moco, cmc, not of infograph"),
+        (["compare", "infograph", "--image-size=32"], "image_size is a setting of simclr, moco, cmc, not of infograph"),
+        (["train", "simclr", "--hidden=5"], "hidden is a setting of infograph, not of simclr"),
         (["train", "simclr", "--correction=raw"], "the raw features of nodes are a row for graphs"),
         (["train", "infograph", "--share=grpah"], "Did you mean 'graph'?"),
         (["train", "infograph", "--features=degre"], "Did you mean 'degree'?"),
@@ -534,6 +534,20 @@ def test_wrong_arguments(
     command, framework, *rest = arguments
     data = "shapes" if framework == "infograph" else "digits"
     assert main([command, framework, data, *rest, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("framework", "data", "message"),
+    [
+        ("infograph", "digits", "digits is a set of pictures, for simclr, moco, cmc: expected graphs for infograph"),
+        ("simclr", "ENZYMES", "ENZYMES is a set of graphs, for infograph: expected pictures for simclr"),
+    ],
+)
+def test_data_of_the_other_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], framework: str, data: str, message: str
+) -> None:
+    assert main(["train", framework, data, "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
 
 

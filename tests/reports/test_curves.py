@@ -114,6 +114,14 @@ def test_lines_are_the_metrics(figures: list[Figure]) -> None:
     assert (COLOURS["pucl"], 0.8) not in drawn  # One seed is its own mean.
 
 
+def test_without_a_temperature_similarities_are_inner_products(figures: list[Figure]) -> None:
+    for cosines in (True, False):
+        draw_curves({"plain": [history(1.0)]}, cosines=cosines)
+    words = [" ".join(text.get_text() for text in figure.findobj(Text)) for figure in figures]
+    assert ["mean cosine" in each for each in words] == [True, False]
+    assert ["mean inner product" in each for each in words] == [False, True]
+
+
 def test_only_what_was_measured_has_a_panel(figures: list[Figure]) -> None:
     draw_curves({"plain": [history(1.0)]})
     draw_curves({"plain": [history(1.0, knn=True)], "untrained": [[]]})
@@ -172,6 +180,9 @@ def test_an_untrained_encoder_close_by_is_shown(figures: list[Figure]) -> None:
     draw_accuracies([line("untrained", [79.0], [60.0]), line("plain", [80.0], [70.0]), line("pucl", [82.0], [71.0])])
     assert figures[0].axes[0].get_xlim()[0] < 79
     assert figures[0].axes[1].get_xlim()[0] > 60
+    draw_accuracies([line("untrained", [83.0], [90.0]), line("plain", [80.0], [70.0]), line("pucl", [82.0], [71.0])])
+    assert figures[1].axes[0].get_xlim()[1] > 83
+    assert figures[1].axes[1].get_xlim()[1] < 90
 
 
 def test_one_row_and_one_seed(figures: list[Figure]) -> None:

@@ -398,4 +398,5 @@ def test_the_command(
         run(str(comparison), "--out", str(out), "--points", "5", "--force")
     (tmp_path / "empty").mkdir()
     assert run(str(tmp_path / "empty"), "--out", str(tmp_path / "x.html")) == 1
+    assert not (tmp_path / "x.html").exists()  # So that it is not in the way of the right call.
     assert "left out" in capsys.readouterr().err

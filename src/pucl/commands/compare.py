@@ -16,7 +16,7 @@ from pucl.commands.means import add_means, add_page, means_of, page_of, tell_fai
 from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
 from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, compare_corrections
-from pucl.experiments.config import ROWS, GraphConfig, RunConfig
+from pucl.experiments.config import ROWS, GraphConfig, RunConfig, compares_cosines
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.lines import as_text
@@ -89,7 +89,7 @@ def draw(comparison: Comparison, base: RunConfig, out: Path) -> str:
         write_whole(accuracies, draw_accuracies(comparison.lines, subject=subject))
         if not any(run for runs in histories.values() for run in runs):
             return f"{accuracies}; nothing was trained, so there are no curves"
-        write_whole(curves, draw_curves(histories, subject=subject))
+        write_whole(curves, draw_curves(histories, subject=subject, cosines=compares_cosines(base)))
     except MatplotlibMissingError as error:
         return f"left out; {error}"
     return f"{accuracies} and {curves.name}"

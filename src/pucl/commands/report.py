@@ -4,7 +4,8 @@ RUN is the directory of a run, of a comparison (`pucl compare`) or of a table (`
 page has the table, learning curves, a map of the embeddings, and for any sample the unlabelled ones that are nearest to
 it, with the probability that each is a hidden positive. It is a single file that needs no network.
 
-A run that is damaged or of another version is named on the page and left out; the exit code is 1 if none could be read.
+A run that is damaged or of another version is named on the page and left out. If none could be read there is no page,
+and the exit code is 1.
 """
 
 import argparse
@@ -41,7 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
     gathered = gather(arguments.runs)
     for place, why in gathered.skipped:
-        print(f"left out: {place}: {why}", file=sys.stderr)
+        print(f"{place}: {why}", file=sys.stderr)
+    if not gathered.groups:
+        print("nothing to show, so there is no page; `pucl runs DIR` lists the runs below a directory", file=sys.stderr)
+        return 1
     line = Line()
     page = make_page(
         gathered,
@@ -54,4 +58,4 @@ def run(arguments: argparse.Namespace) -> int:
     line.close()
     write_whole(out, page.encode())
     print(f"page: {out} ({len(page.encode()) / 1e6:.1f} MB)")
-    return 0 if gathered.groups else 1
+    return 0

@@ -267,6 +267,11 @@ def known_fields() -> list[str]:
     return sorted(fields.union(*(settings_of(correction) for correction in ROWS)))
 
 
+def compares_cosines(config: RunConfig) -> bool:
+    """Whether similarities are cosines; without a temperature they are inner products."""
+    return getattr(config, "temperature", None) is not None
+
+
 def settings_of(correction: str) -> list[str]:
     """The settings that a row of a comparison takes; none for a name that is no row."""
     if correction == ORACLE:

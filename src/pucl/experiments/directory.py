@@ -108,9 +108,16 @@ class RunDirectory:
         try:
             return RunConfig.from_json(_record(file))
         except FileNotFoundError:
-            raise ValueError(f"{self.path} is not a run of pucl: it has no config.json") from None
+            raise ValueError(f"{self.path} is not a run of pucl: {self._missing()}") from None
         except (ValueError, TypeError) as error:
             raise ValueError(f"{file} should hold the configuration of a run of pucl: {error}") from error
+
+    def _missing(self) -> str:
+        """What is here instead of a run."""
+        if not self.path.is_dir():
+            return "there is no such directory"
+        below = next(self.path.rglob("config.json"), None)
+        return "it has no config.json" + (f"; there are runs below it, such as {below.parent}" if below else "")
 
     def result(self) -> dict[str, Any] | None:
         """What the run came to; None while it is not finished."""

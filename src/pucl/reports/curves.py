@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +57,16 @@ PANELS = (
 )
 
 
-def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = "") -> bytes:
+def panels_of(*, cosines: bool) -> tuple[Panel, ...]:
+    """What is drawn of a training; without a temperature its similarities are inner products."""
+    if cosines:
+        return PANELS
+    return tuple(
+        replace(panel, meaning="mean inner product") if panel.key.endswith("similarity") else panel for panel in PANELS
+    )
+
+
+def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = "", cosines: bool = True) -> bytes:
     """Metrics over epochs, as the bytes of a PNG file: a thin line for each seed, a thick one for their mean.
 
     Quantities that no run has are left out, as are rows without a history (the untrained encoder).
@@ -65,6 +74,7 @@ def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = ""
     Args:
         histories: By correction, the metrics of each seed.
         subject: What was trained, for the second line of the title.
+        cosines: Whether similarities are such; see `panels_of`.
 
     Raises:
         MatplotlibMissingError: If matplotlib is not installed.
@@ -74,7 +84,8 @@ def draw_curves(histories: Mapping[str, Sequence[History]], *, subject: str = ""
     drawn = {name: runs for name, runs in drawn.items() if runs}
     if not drawn:
         raise ValueError("curves are drawn of trainings: expected the metrics of one epoch or more, got none")
-    panels = [panel for panel in PANELS if any(_points(run, panel.key) for runs in drawn.values() for run in runs)]
+    every = panels_of(cosines=cosines)
+    panels = [panel for panel in every if any(_points(run, panel.key) for runs in drawn.values() for run in runs)]
     rows = math.ceil(len(panels) / COLUMNS)
     height = 1.15 + 3.05 * rows
     figure = new_figure(13.5, height)
@@ -233,8 +244,11 @@ def _limits(rows: Sequence[tuple[str, Sequence[float]]]) -> tuple[float, float]:
     everything = [value for _, values in rows for value in values]
     low, high = min(trained or everything), max(trained or everything)
     slack = max(SLACK * (high - low), 0.5)
-    if low - min(everything) < high - low:
+    span = high - low
+    if low - min(everything) < span:
         low = min(low, *everything)
+    if max(everything) - high < span:
+        high = max(high, *everything)
     return low - slack, high + slack
 
 

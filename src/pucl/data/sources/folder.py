@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from pucl.data.stored import Stored, stored
 from pucl.devices import usable_cores
 from pucl.progress import Progress
 
-LARGEST_DEFAULT = 64
+LARGEST_DEFAULT = 64  # Pixels of a side: as many as a small encoder can take.
 PROBED = 32  # Pictures whose headers are read to choose a size.
 AHEAD = 8  # Pictures per worker that may wait to be written: memory stays small however large the folder is.
 LISTED = 20  # Damaged pictures that notes name; the rest are named in about.json.
@@ -53,10 +54,15 @@ def read_folder(
     need_pillow()
     listing = list_pictures(folder)
     names = [name for name, _, _ in listing.files]
-    size = image_size or _usual_size(folder, names)
+    side = _usual_side(folder, names) if image_size is None else image_size
+    size = side if image_size is not None else min(LARGEST_DEFAULT, side)
     entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
     done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
-    return _assembled(folder, listing, done, test_share)
+    data = _assembled(folder, listing, done, test_share)
+    if size == side:
+        return data
+    shrunk = f"pictures of about {side} pixels are read at {size}, which suits a small encoder; image_size keeps more"
+    return replace(data, notes=(*data.notes, shrunk))
 
 
 def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) -> ImageData:
@@ -79,15 +85,15 @@ def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[st
         yield f"skipped {len(skipped) - LISTED} more, listed in {entry / 'about.json'}"
 
 
-def _usual_size(folder: Path, names: Sequence[str]) -> int:
-    """The median of the shorter sides of some pictures, but no more than a small encoder can take."""
+def _usual_side(folder: Path, names: Sequence[str]) -> int:
+    """The median of the shorter sides of some pictures."""
     sides = []
     for name in names[:: max(1, len(names) // PROBED)]:
         try:
             sides.append(shorter_side(folder / name))
         except Exception:  # noqa: S112 - Damaged in whatever way; it is reported when it is read.
             continue
-    return min(LARGEST_DEFAULT, sorted(sides)[len(sides) // 2]) if sides else LARGEST_DEFAULT
+    return sorted(sides)[len(sides) // 2] if sides else LARGEST_DEFAULT
 
 
 def _key(folder: Path, listing: Listing, size: int) -> str:

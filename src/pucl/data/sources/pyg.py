@@ -1,6 +1,7 @@
 """Graphs that the user has as torch_geometric's ``Data``."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from pucl.data.graph_features import NodeFeatures, PlainGraphs, choose_features, with_features
 from pucl.data.graphs import GraphSet
 from pucl.data.images import DataError
+from pucl.data.sources.tu import write_tu
 
 
 def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | NodeFeatures = "default") -> GraphSet:
@@ -28,6 +30,23 @@ def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | Nod
         >>> from_pyg([ring, ring]).feature_count
         5
     """
+    plain = _plain(graphs, name)
+    return with_features(plain, features if isinstance(features, NodeFeatures) else choose_features(plain, features))
+
+
+def save_graphs(graphs: Sequence[Any], directory: str | Path) -> None:
+    """Write graphs to a directory from which they can be trained on: ``pucl train infograph DIRECTORY``.
+
+    Args:
+        graphs: As `from_pyg` takes them.
+        directory: A new one. Its files are those of the TU collection.
+    """
+    place = Path(directory)
+    write_tu(_plain(graphs, place.name), place)
+
+
+def _plain(graphs: Sequence[Any], name: str) -> PlainGraphs:
+    """The arrays of these objects, put together."""
     if not len(graphs):
         raise DataError(f"{name}: expected at least one graph, got none")
     parts = [_part(graph, number, name) for number, graph in enumerate(graphs)]
@@ -41,7 +60,7 @@ def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | Nod
             f"{name}: nodes of all graphs have the same features: expected one number, got {sorted(widths)}"
         )
     classes, labels = (None, None) if targets[0] is None else np.unique(np.array(targets), return_inverse=True)
-    plain = PlainGraphs(
+    return PlainGraphs(
         name=name,
         node_start=np.cumsum([0, *counts], dtype=np.int64),
         edge_start=np.cumsum([0, *(edge.shape[1] for edge in edges)], dtype=np.int64),
@@ -50,7 +69,6 @@ def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | Nod
         labels=None if labels is None else labels.astype(np.int64),
         classes=() if classes is None else tuple(map(str, classes)),
     )
-    return with_features(plain, features if isinstance(features, NodeFeatures) else choose_features(plain, features))
 
 
 def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArray[np.float32] | None, int | None, int]:

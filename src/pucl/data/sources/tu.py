@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pucl.data.graph_features import PlainGraphs
 from pucl.data.images import DataError
+from pucl.files import whole_file
 from pucl.progress import Progress
 
 REQUIRED = ("A", "graph_indicator")
@@ -98,6 +99,27 @@ def read_tu(directory: Path, name: str) -> PlainGraphs:
         classes=() if classes is None else tuple(map(str, classes)),
         notes=tuple(notes),
     )
+
+
+def write_tu(graphs: PlainGraphs, directory: Path) -> None:
+    """Write a set of graphs as `read_tu` reads it, under the name of the directory, which must be new or empty."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise DataError(f"graphs are written to a directory: expected a new one, got {directory}, which is not empty")
+    if not graphs.edges.shape[1]:
+        raise DataError(f"{graphs.name}: graphs are written as lists of edges: expected at least one, got none")
+    first_node = np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start))
+    tables: dict[str, tuple[NDArray[Any] | None, str]] = {
+        "graph_indicator": (np.repeat(np.arange(1, len(graphs) + 1), np.diff(graphs.node_start)), "%d"),
+        "graph_labels": (None if graphs.labels is None else np.array(graphs.classes, int)[graphs.labels], "%d"),
+        "node_labels": (graphs.node_labels, "%d"),
+        "node_attributes": (graphs.node_attributes, "%.9g"),  # As many digits as tell float32 numbers apart.
+        "A": ((graphs.edges + first_node + 1).T, "%d"),  # The last: without it there is no set.
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    for part, (table, form) in tables.items():
+        if table is not None:
+            with whole_file(tu_file(directory, directory.name, part)) as file:
+                np.savetxt(file, table, fmt=form, delimiter=", ")
 
 
 def _other(part: str) -> str:

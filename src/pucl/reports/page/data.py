@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data import GraphSet
-from pucl.experiments.config import NOT_TRAINED, GraphConfig
+from pucl.experiments.config import NOT_TRAINED, GraphConfig, compares_cosines
 from pucl.experiments.graphs import GraphTask
 from pucl.experiments.images import ImageTask, evenly
 from pucl.experiments.lines import PROBES, SHORT, probes_of
 from pucl.experiments.statistics import Spread
 from pucl.experiments.task import make_task
-from pucl.reports.curves import PANELS
+from pucl.reports.curves import panels_of
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions, suspicion
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
@@ -98,7 +98,7 @@ def probes_in(group: Group) -> list[dict[str, str]]:
 def curves_of(group: Group) -> list[dict[str, Any]]:
     """By quantity, the lines of every row: one for each seed, as [epoch, value]."""
     made = []
-    for panel in PANELS:
+    for panel in panels_of(cosines=group.config is None or compares_cosines(group.config)):
         rows = []
         for number, row in enumerate(group.rows):
             seeds = [{"seed": run.config.seed, "points": _points(run, panel.key)} for run in row.runs]
