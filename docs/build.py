@@ -12,6 +12,7 @@ from typing import Any
 from results.benchmarks import benchmarks_page
 from results.graphs import table2_page
 from results.images import images_page
+from results.readme import readme
 from results.table1 import ablations_page, table1_page
 from results.theory import theory_page
 
@@ -43,13 +44,21 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
 """Each page, what writes it, and the records it is written from. Without its first record a page is left out."""
 
 
+README = ("images/digits/comparison.json", "images/table-1/table.json", "graphs/table-2/table.json")
+"""The records from which the README has its results."""
+
+
 def built() -> dict[Path, str]:
     """Every page and its text."""
-    return {
+    pages = {
         ROOT / "docs" / name: page(*(loaded(record) for record in records))
         for name, (page, records) in PAGES.items()
         if (RECORDS / records[0]).exists()
     }
+    digits, table1, table2 = (loaded(record) for record in README)
+    if digits is not None:
+        pages[ROOT / "README.md"] = readme((ROOT / "README.md").read_text(), digits, table1, table2)
+    return pages
 
 
 def loaded(record: str) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """The paper's Table 1 and its ablations, on images."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -71,20 +72,32 @@ def finding(rows: list[dict[str, Any]]) -> str:
 
 
 def over_all_parts(parts: list[list[dict[str, Any]]]) -> list[str]:
-    """One row for each method: its mean difference to plain, and to the better plain, over the parts.
+    """One row for each method: its mean difference to plain, and to the better plain, over the parts."""
+    to_plain, to_better = over_all(parts), over_all(parts, better_plain)
+    table = []
+    for name in to_plain:
+        cells = [name]
+        for over, count in (to_plain[name], to_better[name]):
+            cells += [interval(over), str(count) if count else ""]
+        table.append(cells)
+    return markdown(["row", "to plain", "parts", "to the better plain", "parts"], table)
+
+
+def over_all(
+    parts: list[list[dict[str, Any]]], base_of: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None
+) -> dict[str, tuple[dict[str, Any] | None, int]]:
+    """By row, its mean difference to a base (plain unless given) over the parts, and how many parts have one.
 
     Seeds of one part have much in common: each part is one number, and the interval is over parts.
     """
-    table = []
+    base_of = plain_row if base_of is None else base_of
+    found = {}
     for name in dict.fromkeys(row["name"] for rows in parts for row in rows):
-        cells = [name]
-        for base_of in (plain_row, better_plain):
-            found = [between(row, base_of(rows)) for rows in parts for row in rows if row["name"] == name]
-            means = [each["mean"] for each in found if each is not None]
-            over = asdict(Difference.between(means, [0.0] * len(means))) if means else None
-            cells += [interval(over), str(len(means)) if means else ""]
-        table.append(cells)
-    return markdown(["row", "to plain", "parts", "to the better plain", "parts"], table)
+        each = [between(row, base_of(rows)) for rows in parts for row in rows if row["name"] == name]
+        means = [difference["mean"] for difference in each if difference is not None]
+        over = asdict(Difference.between(means, [0.0] * len(means))) if means else None
+        found[name] = (over, len(means))
+    return found
 
 
 def between(row: dict[str, Any], base: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,54 @@
+"""What the README shows of the results: what the main job prints, and what the paper's tables came to."""
+
+from typing import Any
+
+from results.graphs import overall
+from results.table1 import PLAIN, over_all
+from results.words import certain, interval, markdown, percent, spread, tau
+
+BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
+
+
+def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> str:
+    """The same README with its results from the records."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    lines = ["", *demo_table(digits), "", f"Made by `{digits['command']}` with torch {digits['torch']}.", ""]
+    lines += [*measured(table1, table2), ""]
+    return before + BEGIN + "\n".join(lines) + END + after
+
+
+def demo_table(comparison: dict[str, Any]) -> list[str]:
+    """One row for each correction."""
+    rows = [
+        [
+            line["name"],
+            tau(line),
+            spread(line["scores"]["linear"]),
+            interval(line["differences"].get("linear")),
+            percent(line["floored"]),
+            str(len(line["by_seed"]["linear"])),
+        ]
+        for line in comparison["lines"]
+    ]
+    return markdown(["SimCLR on digits", "tau'", "linear, %", "to plain (95 %)", "floored", "seeds"], rows)
+
+
+def measured(table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> list[str]:
+    """A sentence on each of the paper's tables that was measured."""
+    sentences = []
+    if table1 is not None:
+        found = over_all([part["lines"] for part in table1["data"].values()])
+        clear = [
+            f"{name} {difference['mean']:+.1f}"
+            for name, (difference, _) in found.items()
+            if name.startswith("+") and difference is not None and certain(difference)
+        ]
+        sentences.append(
+            f"On images ([Table 1](docs/table1.md), {len(table1['data'])} parts, small), differences to {PLAIN} beyond "
+            f"chance over all parts: {', '.join(clear) or 'none'}."
+        )
+    if table2 is not None:
+        first = overall(table2).split(". ")[0]
+        sentences.append(f"On graphs ([Table 2](docs/table2.md)), {first[0].lower()}{first[1:]}.")
+    return sentences
