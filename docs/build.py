@@ -26,7 +26,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
         ("bench/loss.json", "bench/loss-large.json", "bench/train.json", "bench/graph.json", "bench/grid.json"),
     ),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
-    "table1.md": (table1_page, ("images/table-1/table.json",)),
+    "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),
     "ablations.md": (
         ablations_page,
         ("images/ablate-alpha-c/table.json", "images/ablate-unlabelled/table.json"),
