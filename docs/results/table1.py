@@ -19,7 +19,7 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         "# Table 1: images",
         "",
         f"Made by `{record['command']}` with torch {record['torch']}: {images} images of each set, encoder "
-        f"`{config['encoder']}` of width {config['width']} with stem `{config['stem']}`, {config['epochs']} epochs at "
+        f"`{config['encoder']}` of width {config['width']} with stem `{config['stem']}`, {epochs_of(record)} at "
         f"batch {config['batch_size']}; the paper has ResNet-50, all images and 400 epochs, so its accuracies are of "
         "another size. A linear classifier and nearest neighbours on frozen features, on the test images. Differences "
         "are of the linear classifier, seed by seed, with their 95 % intervals (bold: more than chance): to plain at "
@@ -43,6 +43,14 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         lines += longer_section(record, longer)
     lines += ["", "The runs are in `records/images`."]
     return "\n".join(lines) + "\n"
+
+
+def epochs_of(record: dict[str, Any]) -> str:
+    """How long trainings are, and those of which framework are longer or shorter."""
+    epochs = {part["config"]["framework"]: part["config"]["epochs"] for part in record["data"].values()}
+    usual = next(iter(epochs.values()))
+    others = "".join(f", of {name} {count}" for name, count in epochs.items() if count != usual)
+    return f"{usual} epochs{others}"
 
 
 def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
