@@ -177,7 +177,9 @@ def test_another_accuracy_fails_the_benchmark(
 def test_set_too_small_for_the_folds_is_not_evaluated(tmp_path: Path) -> None:
     record = run_bench(tmp_path, "--no-training", "--folds=5")  # There are four graphs of each shape.
     assert record["svm"] == []
-    assert record["notes"] == ["Not evaluated: shapes, without labels of two classes and 5 graphs in one of them."]
+    assert record["notes"] == [
+        "Not evaluated: shapes, without labels of two classes, 5 graphs in one of them and three in another."
+    ]
 
 
 def test_without_scikit_learn_nothing_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -399,4 +399,4 @@ def test_the_command(
     (tmp_path / "empty").mkdir()
     assert run(str(tmp_path / "empty"), "--out", str(tmp_path / "x.html")) == 1
     assert not (tmp_path / "x.html").exists()  # So that it is not in the way of the right call.
-    assert "left out" in capsys.readouterr().err
+    assert "nothing to show, so there is no page" in capsys.readouterr().err
