@@ -19,6 +19,7 @@ import re
 import types
 import typing
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,8 @@ def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> No
 
 def _default_text(field: str) -> str:
     """What a field is unless given, with the frameworks that differ; nothing where the text says it."""
-    configs = {name: FRAMEWORKS[name](framework=name, data="", **REFERENCE[name]) for name in FRAMEWORKS}
     by_value: dict[Any, list[str]] = {}
-    for name, config in configs.items():
+    for name, config in _references().items():
         if hasattr(config, field):
             by_value.setdefault(getattr(config, field), []).append(name)
     if by_value.keys() <= {None, False}:
@@ -120,6 +120,12 @@ def _default_text(field: str) -> str:
     usual, *others = sorted(by_value, key=lambda value: -len(by_value[value]))
     texts = [f"{_word(other)} for {', '.join(by_value[other])}" for other in others]
     return f" (default: {'; '.join([_word(usual), *texts])})"
+
+
+@cache
+def _references() -> dict[str, RunConfig]:
+    """By framework: the settings of its reference program."""
+    return {name: kind(framework=name, data="", **REFERENCE[name]) for name, kind in FRAMEWORKS.items()}
 
 
 def _word(value: Any) -> str:
