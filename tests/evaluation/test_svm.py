@@ -249,3 +249,10 @@ def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
     with pytest.raises(ExtraMissingError, match="cross-validation needs scikit-learn, which is not installed"):
         cross_validated_svm(*SETS["two classes"])
+
+
+def test_numba_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pucl.evaluation.solver", None)
+    monkeypatch.delattr("pucl.evaluation.solver", raising=False)
+    with pytest.raises(ExtraMissingError, match="the support vector machine needs numba, which is not installed"):
+        cross_validated_svm(*SETS["two classes"])

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pucl.data import ExtraMissingError
 from pucl.evaluation.folds import FOLDS, Progress, Split, stratified_splits, warn_of_small_classes
 from pucl.evaluation.probes import Features, Labels, _training_set
 
@@ -16,8 +18,6 @@ COSTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 """The C among which the references choose."""
 
 INNER_FOLDS = 5
-TOLERANCE = 1e-3  # Where libsvm stops, by scikit-learn's default.
-CACHE = 200.0  # Megabytes that libsvm keeps of a kernel, by scikit-learn's default.
 LARGEST = 1e150  # Of a feature: beyond it squares overflow.
 BLOCK = 32  # Samples whose distances to all others are computed at a time.
 
@@ -78,9 +78,9 @@ def cross_validated_svm(
         GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": costs}, cv=inner_folds)    # scale=True
 
     inside ``StratifiedKFold(folds, shuffle=True, random_state=seed)``, on features in double precision. They come
-    sooner, since squared distances are computed once, kernels once for all C, and training sets are spread over
-    threads (libsvm leaves Python's lock). Distances are summed up as libsvm does, to the last bit; ``exp`` may differ
-    in the last bit of a double, of which libsvm's solver keeps a float.
+    sooner, since squared distances are computed once, kernels once for all C, training sets are spread over threads,
+    and libsvm's steps are taken by vector instructions (`pucl.evaluation.solver`). Distances are summed up as libsvm
+    does, to the last bit; ``exp`` may differ in the last bit of a double, of which libsvm's solver keeps a float.
 
     Args:
         features: Embeddings, [sample, dim].
@@ -97,7 +97,7 @@ def cross_validated_svm(
     Note:
         A class that is too small to be in every fold is treated as scikit-learn does, with a warning.
 
-        Memory: two matrices of all pairs of samples as doubles, and about two more for each thread.
+        Memory: two matrices of all pairs of samples as doubles, and about three more for each thread.
 
     Example:
         >>> features = torch.eye(2).repeat(20, 1) + torch.linspace(0, 0.1, 40)[:, None]
@@ -150,29 +150,27 @@ def _splits_within(places: NDArray[np.intp], y: Classes, folds: int) -> list[Spl
 
 def _accuracies(distances: Distances, y: Classes, split: Split, costs: tuple[float, ...]) -> list[float]:
     """For each C, the share of what is held back that is classified rightly after training on the rest."""
+    solver = _solver()
     gamma, within, across = distances(split)
     for squared in (within, across):
         np.exp(np.multiply(squared, -gamma, out=squared), out=squared)
-    truth = y[split.held]
-    return [float(np.mean(_classify(within, y[split.train], across, cost) == truth)) for cost in costs]
+    learned, truth = y[split.train], y[split.held]
+    classes, sizes = np.unique(learned, return_counts=True)
+    starts, order = np.append(0, sizes.cumsum()), learned.argsort(kind="stable")
+    kernels, diagonal = within.astype(np.float32)[np.ix_(order, order)], within.diagonal()[order]
+    across = across.take(order, axis=1)
+    return [
+        float(np.mean(classes[solver.classify(kernels, diagonal, across, starts, cost)] == truth)) for cost in costs
+    ]
 
 
-def _classify(within: Matrix, y: Classes, across: Matrix, cost: float) -> Classes:
-    """Train on kernels [train, train] and classify by kernels [held, train].
-
-    This is ``SVC(C=cost, kernel="precomputed").fit(within, y).predict(across)`` without its checks of types and
-    values, which for a few hundred samples take longer than libsvm does and hold Python's lock.
-    """
-    from sklearn.svm import _libsvm  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-
-    classes, places = np.unique(y, return_inverse=True)
-    _libsvm.set_verbosity_wrap(0)
-    settings = {"svm_type": 0, "kernel": "precomputed", "cache_size": CACHE}
-    numbers, weights = places.astype(np.float64), np.ones(len(classes))
-    *machine, _, _ = _libsvm.fit(within, numbers, C=cost, tol=TOLERANCE, class_weight=weights, **settings)
-    predicted = _libsvm.predict(across, *machine, **settings)
-    decided: Classes = classes[predicted.astype(np.intp)]
-    return decided
+def _solver() -> ModuleType:
+    """Imported when it is needed: what compiles it is an extra, and takes a second."""
+    try:
+        from pucl.evaluation import solver  # noqa: PLC0415
+    except ImportError as error:
+        raise ExtraMissingError("the support vector machine", "numba") from error
+    return solver
 
 
 def _shared_distances(x: Matrix, threads: ThreadPoolExecutor) -> Distances:
