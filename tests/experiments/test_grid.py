@@ -20,11 +20,13 @@ from pucl.cli import main
 from pucl.data import load
 from pucl.experiments import grid
 from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
+from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Job, Means, Outlook, run_grid
 from pucl.experiments.lines import Line, as_csv, as_text, make_line
 from pucl.experiments.recipes import recipe
+from pucl.experiments.run import run
 from pucl.progress import Line as Screen
 from small_runs import ROWS, save_pictures, small_run
 
@@ -66,6 +68,46 @@ def test_finished_jobs_are_skipped(tmp_path: Path) -> None:
     assert [each.result for each in both[:2]] == [each.result for each in first]
     assert before.items() <= written(tmp_path).items()
     assert (tmp_path / "raw" / "seed-0" / "result.json").exists()
+
+
+def test_finished_runs_of_another_grid_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = grid_of(ROWS, 1)
+    first = run_grid(jobs[:2], tmp_path / "first", Means())
+    (tmp_path / "first" / "deb" / "seed-0" / "result.json").unlink()  # Begun, not finished.
+    renamed = [replace(job, place=f"again/{job.place}") for job in jobs[:2]]
+    block(tmp_path / "taken" / renamed[0].place)
+    ran: list[str] = []
+
+    def watched(config: RunConfig, *rest: Any, **more: Any) -> dict[str, Any]:
+        ran.append(config.correction)
+        return run(config, *rest, **more)
+
+    monkeypatch.setattr(grid, "run", watched)
+    second = run_grid(renamed, tmp_path / "second", Means(reuse=(tmp_path / "first",)))
+    assert ran == ["deb"]
+    assert second[0].result == first[0].result
+    copied = tmp_path / "second" / renamed[0].place
+    assert {file.name for file in copied.iterdir()} >= {"config.json", "metrics.jsonl", "result.json"}
+    assert not list(tmp_path.rglob("*.part"))
+    taken = run_grid(renamed, tmp_path / "taken", Means(reuse=(tmp_path / "first", tmp_path / "second")))
+    assert "holds something else than a run" in str(taken[0].error)
+    assert taken[1].result == second[1].result
+
+
+def test_runs_on_other_data_are_not_copied(tmp_path: Path) -> None:
+    mine = save_pictures(tmp_path / "mine.npz", 48, 16)
+    jobs = grid_of({"untrained": recipe("simclr", str(mine), correction="untrained", width=8, dim=8)}, 1)
+    (before,) = run_grid(jobs, tmp_path / "before", Means())
+    save_pictures(mine, 60, 16)
+    (after,) = run_grid(jobs, tmp_path / "after", Means(reuse=(tmp_path / "before",)))
+    assert before.result is not None
+    assert after.result is not None
+    assert after.result["data"] != before.result["data"]
+
+
+def test_a_place_to_copy_from_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="where runs are looked for: expected a directory, got nothing of that name"):
+        run_grid(grid_of(ROWS, 1), tmp_path, Means(reuse=(tmp_path / "nowhere",)))
 
 
 def test_places_are_for_one_job_each(tmp_path: Path) -> None:

@@ -46,6 +46,15 @@ def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as the
         metavar="S",
         help="how much work of a run a kill may cost at most (default: %(default)g)",
     )
+    parser.add_argument(
+        "--reuse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="copy finished runs of the same configuration from this directory or below it, in place of running them "
+        "once more; may be given several times",
+    )
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +98,7 @@ def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Me
         ray=arguments.ray,
         tensorboard=arguments.tensorboard,
         checkpoint_seconds=arguments.checkpoint_seconds,
+        reuse=tuple(arguments.reuse),
     )
 
 

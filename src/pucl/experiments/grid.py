@@ -24,6 +24,7 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
 from pucl.experiments.log import same_data
+from pucl.experiments.reuse import bring_finished
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
 from pucl.experiments.task import make_task
 from pucl.progress import duration
@@ -89,6 +90,7 @@ class Means:
             runs' directory and the data must be there on every machine, under the same paths.
         tensorboard: Write metrics as TensorBoard's events as well.
         checkpoint_seconds: How much work of a run a kill may cost at most.
+        reuse: Directories whose finished runs are copied where a job is the same, in place of running it once more.
     """
 
     root: Path | None = None
@@ -98,6 +100,7 @@ class Means:
     ray: str | None = None
     tensorboard: bool = False
     checkpoint_seconds: float = 60.0
+    reuse: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -116,7 +119,11 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     """
     if len({job.place for job in jobs}) < len(jobs):
         raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
-    done = {} if processes.world_size() > 1 else _finished(jobs, out, _on_same_data(means.root))
+    same = _on_same_data(means.root)
+    if means.reuse and processes.rank() == 0:
+        brought = bring_finished({job.place: job.config for job in jobs}, out, means.reuse, same)
+        display.say(f"{len(brought)} of {len(jobs)} runs are copied from {', '.join(map(str, means.reuse))}")
+    done = {} if processes.world_size() > 1 else _finished(jobs, out, same)
     if done:
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
     left = [job for job in jobs if job.place not in done]
@@ -195,7 +202,7 @@ def _whole_seconds(result: Result) -> float:
 
 
 def _finished(
-    jobs: Sequence[Job], out: Path, counts: Callable[[Job, Result], bool] = lambda _job, _result: True
+    jobs: Sequence[Job], out: Path, counts: Callable[[RunConfig, Result], bool] = lambda _config, _result: True
 ) -> dict[str, Done]:
     """The jobs that are finished, by place. Whatever else is there, damaged or of others, is for `run` to judge."""
     done = {}
@@ -203,19 +210,19 @@ def _finished(
         directory = RunDirectory(out / job.place)
         with suppress(ValueError):
             result = directory.result()
-            if result is not None and directory.config() == job.config and counts(job, result):
+            if result is not None and directory.config() == job.config and counts(job.config, result):
                 done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
     return done
 
 
-def _on_same_data(root: Path | None) -> Callable[[Job, Result], bool]:
-    """Whether a job's result is of the data that are here now; those of a set are read once for all its jobs."""
+def _on_same_data(root: Path | None) -> Callable[[RunConfig, Result], bool]:
+    """Whether a run's result is of the data that are here now; those of a set are read once for all its runs."""
     here: dict[str, Result] = {}
 
-    def same(job: Job, result: Result) -> bool:
+    def same(config: RunConfig, result: Result) -> bool:
         if "data" not in result:  # Of an earlier version.
             return True
-        plain = replace(job.config, correction=PLAIN, settings={}, seed=0)
+        plain = replace(config, correction=PLAIN, settings={}, seed=0)
         place = json.dumps(plain.as_json())
         if place not in here:
             here[place] = make_task(plain, root).fingerprint()
