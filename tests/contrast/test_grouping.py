@@ -149,16 +149,18 @@ def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveN
         temperature=1.0,
         unlabelled_similarity=torch.zeros((), dtype=torch.float64),
     )
-    pooled, weight = pool(singles, group, form)
+    pooled, weight = pool(singles, group)
     outcome = conclude(pooled, correction, form)
     assert weight.tolist() == pytest.approx([4 / 3, 4 / 3, 0, 4 / 3])
     assert outcome.loss[[1, 2]].tolist() == [0.0, 0.0]
     for number in (0, 3):
         members = group == number
+        averages = singles.unlabelled[members]
+        mean = averages.mean() if objective == "jensen_shannon" else averages.exp().mean().log()
         alone = Summary(
             positive=positive[members].reshape(1, -1),
             positive_mask=mask[members].reshape(1, -1),
-            unlabelled=pooled.unlabelled[[number]],
+            unlabelled=mean[None],
             count=pooled.count[[number]],
             lowest=-math.inf,
             temperature=1.0,

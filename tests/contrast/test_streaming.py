@@ -254,11 +254,11 @@ def test_slopes_serve_more_than_once() -> None:
 @pytest.mark.parametrize("shift", [-60.0, -20.0, 0.0, 3.0, 20.0, 500.0])
 @pytest.mark.parametrize("graphs", [2, 5, 128])
 def test_logarithms_of_four_terms_lose_no_digits(shift: float, graphs: int) -> None:
-    exact = torch.randn(graphs, 50, dtype=torch.float64) + shift
+    exact = torch.randn(50, graphs, dtype=torch.float64) + shift
     logits = exact.float()
     exact = logits.double()
     sums = slopes_of(logits, 0.0, torch.empty(1, logits.numel()))
-    torch.testing.assert_close(sums.double(), softplus(exact).sum(dim=0), rtol=1e-6, atol=0)
+    torch.testing.assert_close(sums.double(), softplus(exact).sum(dim=1), rtol=1e-6, atol=0)
     torch.testing.assert_close(logits.double(), torch.sigmoid(exact), rtol=1e-5, atol=0)
 
 

@@ -46,7 +46,7 @@ def compare(
         else:
             summary = summarise(pairs.comparison(), correction, form)
         if pairs.group is not None:
-            pooled, weight = pool(summary, pairs.group, form, pairs.copies)
+            pooled, weight = pool(summary, pairs.group, pairs.copies)
             outcome = conclude(pooled, correction, form, floor)
             return replace(outcome, loss=outcome.loss * weight)
         copies = None if pairs.copies is None else pairs.copies.to(summary.positive.dtype)

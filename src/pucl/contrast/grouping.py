@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import torch
 
-from pucl.contrast.objectives import Objective, Summary, sum_groups, times
+from pucl.contrast.objectives import Summary, sum_groups, times
 from pucl.shapes import Float, Int, Tensor
 
 
 def pool(
     summary: Summary,
     group: Int[Tensor, " anchor"],
-    objective: Objective,
     copies: Float[Tensor, " anchor"] | None = None,
 ) -> tuple[Summary, Float[Tensor, " group"]]:
     r"""One anchor for each group, whose positives are those of all its members.
@@ -26,7 +25,6 @@ def pool(
     Args:
         summary: Of the single anchors.
         group: The group of each anchor, from 0.
-        objective: In whose scale the averages are.
         copies: How many equal anchors each one stands for; None for one.
 
     Returns:
@@ -39,12 +37,16 @@ def pool(
     else:
         copies = copies.to(dtype)
         sizes, total = sum_groups(copies, group, groups), float(copies.sum())
+    if summary.positive_mask is None:
+        present = sizes * summary.positive.shape[1]
+    else:
+        present = sum_groups(times(summary.positives(), copies), group, groups)
     pooled = replace(
         summary,
         member=group,
         copies=copies,
-        present=sum_groups(times(summary.positives(), copies), group, groups),
-        unlabelled=objective.pool(summary.unlabelled, group, sizes, copies),
+        sizes=sizes,
+        present=present,
         count=sum_groups(times(summary.count, copies), group, groups) / sizes.clamp_min(1),
     )
     return pooled, sizes * (groups / total)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -33,9 +33,10 @@ class Summary:
         positive_mask: True where a positive counts; None if all do.
         member: The anchor that each row of positives belongs to, where one anchor stands for a group; None if each has
             its own row.
+        sizes: How many rows each anchor then has, copies included.
         present: How many positives each anchor then has.
         copies: How many equal rows (without `member` how many equal anchors) each one stands for; None for one.
-        unlabelled: The weighted average of g over the unlabelled samples, in the objective's own scale
+        unlabelled: The weighted average of g over the unlabelled samples of each row, in the objective's own scale
             (InfoNCE: its logarithm).
         count: N, for how many samples that average stands; 0 where an anchor has none.
         lowest: The least value that a logit can take.
@@ -46,9 +47,10 @@ class Summary:
     positive: Float[Tensor, "row positive"]
     positive_mask: Bool[Tensor, "row positive"] | None = None
     member: Int[Tensor, " row"] | None = None
+    sizes: Float[Tensor, " anchor"] | None = None
     present: Float[Tensor, " anchor"] | None = None
     copies: Float[Tensor, " row"] | None = None
-    unlabelled: Float[Tensor, " anchor"]
+    unlabelled: Float[Tensor, " row"]
     count: Float[Tensor, " anchor"]
     lowest: float | Float[Tensor, ""]
     temperature: float | Float[Tensor, ""]
@@ -83,28 +85,40 @@ class Summary:
         if self.member is None:
             sums = torch.logsumexp(hidden.masked_fill((present == 0)[:, None], 0.0), dim=1)
         else:
-            highest = torch.full_like(self.unlabelled.detach(), -math.inf)
+            highest = torch.full_like(present, -math.inf)
             highest = highest.scatter_reduce(0, self.member, hidden.detach().amax(dim=1), "amax")
             highest = torch.where(highest.isfinite(), highest, 0.0)
             terms = self._over_members((hidden - self.for_rows(highest)).exp().sum(dim=1))
             sums = highest + torch.where(present > 0, terms, 1.0).log()
         return sums - present.clamp_min(1).log()
 
+    def log_mean_unlabelled(self) -> Float[Tensor, " anchor"]:
+        """Log of the mean of exp(unlabelled) over the rows of each anchor, around the largest of them."""
+        if self.member is None or self.sizes is None:
+            return self.unlabelled
+        highest = torch.full_like(self.sizes, -math.inf)
+        highest = highest.scatter_reduce(0, self.member, self.unlabelled.detach(), "amax")
+        highest = torch.where(highest.isfinite(), highest, 0.0)
+        total = self._over_members((self.unlabelled - highest[self.member]).exp())
+        return highest + (total / self.sizes.clamp_min(1)).log()
+
     def _over_members(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
         if self.member is None:
             return values
-        return sum_groups(times(values, self.copies), self.member, len(self.unlabelled))
+        return sum_groups(times(values, self.copies), self.member, len(self.count))
 
 
-def times(values: Float[Tensor, " member"], copies: Float[Tensor, " member"] | None) -> Float[Tensor, " member"]:
+def times(values: Float[Tensor, "member *of"], copies: Float[Tensor, " member"] | None) -> Float[Tensor, "member *of"]:
     """Each value as often as it is there; as it is where that is once."""
-    return values if copies is None else values * copies
+    return values if copies is None else values * copies.view(-1, *[1] * (values.ndim - 1))
 
 
-def sum_groups(values: Float[Tensor, " member"], group: Int[Tensor, " member"], groups: int) -> Float[Tensor, " group"]:
+def sum_groups(
+    values: Float[Tensor, "member *of"], group: Int[Tensor, " member"], groups: int
+) -> Float[Tensor, "group *of"]:
     """The sum over each group; in double precision, as many like numbers are added up one after the other."""
     precise = torch.float64 if values.device.type == "cpu" else values.dtype
-    sums = torch.zeros(groups, dtype=precise, device=values.device)
+    sums = torch.zeros(groups, *values.shape[1:], dtype=precise, device=values.device)
     return sums.index_add(0, group, values.to(precise)).to(values.dtype)
 
 
@@ -138,16 +152,6 @@ class Objective(Protocol):
         """The weighted average of g, in the scale that `losses` takes."""
         ...
 
-    def pool(
-        self,
-        averages: Float[Tensor, " anchor"],
-        group: Int[Tensor, " anchor"],
-        sizes: Float[Tensor, " group"],
-        copies: Float[Tensor, " anchor"] | None = None,
-    ) -> Float[Tensor, " group"]:
-        """The mean of what `average` gave over the members of each group, in the same scale."""
-        ...
-
     def losses(
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
@@ -167,32 +171,18 @@ class InfoNCE:
         """Log of the weighted mean of exp(logit)."""
         return torch.logsumexp(logits + log_weights, dim=1)
 
-    def pool(
-        self,
-        averages: Float[Tensor, " anchor"],
-        group: Int[Tensor, " anchor"],
-        sizes: Float[Tensor, " group"],
-        copies: Float[Tensor, " anchor"] | None = None,
-    ) -> Float[Tensor, " group"]:
-        """Log of the mean of exp(average), around the largest of each group."""
-        largest = torch.full_like(sizes, -math.inf).scatter_reduce(0, group, averages.detach(), "amax")
-        largest = torch.where(largest.isfinite(), largest, 0.0)
-        total = sum_groups(times((averages - largest[group]).exp(), copies), group, len(sizes))
-        return largest + (total / sizes.clamp_min(1)).log()
-
     def losses(
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """InfoNCE with the corrected mean in place of the mean over true negatives."""
+        log_average = summary.log_mean_unlabelled()
         if floor == "temperature":
             log_floor = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
         elif floor == "paper":
             log_floor = summary.positive.new_tensor(-1.0)
         else:
-            log_floor = summary.unlabelled + math.log(floor)
-        log_mean, floored = corrected_log_mean(
-            summary.unlabelled, summary.log_mean_positive(), odds, log_floor.reshape(-1)
-        )
+            log_floor = log_average + math.log(floor)
+        log_mean, floored = corrected_log_mean(log_average, summary.log_mean_positive(), odds, log_floor.reshape(-1))
         some = summary.count > 0
         log_negatives = summary.for_rows(torch.where(some, summary.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
@@ -213,35 +203,72 @@ class JensenShannon:
         """Weighted mean of softplus(logit)."""
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
 
-    def pool(
-        self,
-        averages: Float[Tensor, " anchor"],
-        group: Int[Tensor, " anchor"],
-        sizes: Float[Tensor, " group"],
-        copies: Float[Tensor, " anchor"] | None = None,
-    ) -> Float[Tensor, " group"]:
-        """The mean of the averages."""
-        return sum_groups(times(averages, copies), group, len(sizes)) / sizes.clamp_min(1)
-
     def losses(
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
+        average, above, below = _softplus_means(summary)
         if isinstance(floor, str):
             lowest = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
             least = softplus(lowest)
         else:
-            least = floor * summary.unlabelled
-        positive = summary.over_positives(softplus(summary.positive))
-        negatives, floored = corrected_mean(summary.unlabelled, positive, odds, least.reshape(-1))
+            least = floor * average
+        negatives, floored = corrected_mean(average, above, odds, least.reshape(-1))
         some = summary.count > 0
-        losses = summary.over_positives(softplus(-summary.positive)) + torch.where(some, negatives, 0.0)
-        return losses, floored & some
+        return below + torch.where(some, negatives, 0.0), floored & some
 
 
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """log(1 + exp(x)); torch's own turns linear at 20, where float64 still sees the difference."""
     return F.softplus(x, threshold=40.0)
+
+
+def _softplus_means(summary: Summary) -> tuple[Tensor, Tensor, Tensor]:
+    """Means over the rows of each anchor: of the averages, and of softplus(p) and softplus(-p) of the positives."""
+    positives = summary.positives()
+    sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
+    counts = torch.stack([sizes, positives, positives]).clamp_min_(1)
+    means: Tensor = _SoftplusMeans.apply(  # type: ignore[no-untyped-call]
+        summary.unlabelled, summary.positive, summary.positive_mask, summary.member, summary.copies, counts
+    )
+    average, above, below = means
+    return average, above, below
+
+
+class _SoftplusMeans(torch.autograd.Function):
+    """The three means of an anchor, [3, anchor].
+
+    Written out because they go the same way, there and back: for a small batch of graphs, the many steps of an
+    automatic gradient take longer than what they compute.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        unlabelled: Tensor,
+        positive: Tensor,
+        mask: Tensor | None,
+        member: Tensor | None,
+        copies: Tensor | None,
+        counts: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(positive, mask, member, copies, counts)
+        both = softplus(torch.stack([positive, -positive]))
+        both = (both if mask is None else both.masked_fill_(~mask, 0.0)).sum(dim=2)
+        rows = torch.cat([unlabelled[None], both]).T
+        if member is not None:
+            rows = sum_groups(times(rows, copies), member, counts.shape[1])
+        return rows.T / counts
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        positive, mask, member, copies, counts = ctx.saved_tensors
+        rows = (gradients[0] / counts).T
+        if member is not None:
+            rows = times(rows.index_select(0, member), copies)
+        slopes = rows[:, 1:2] * torch.sigmoid(positive) - rows[:, 2:] * torch.sigmoid(-positive)
+        slopes = slopes if mask is None else slopes.masked_fill(~mask, 0.0)
+        return rows[:, 0], slopes, None, None, None, None
 
 
 OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": JensenShannon()}

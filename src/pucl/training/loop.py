@@ -254,7 +254,9 @@ class Training(Generic[_Samples]):
                 f"the loss is {value} at step {self.step + 1} of {self.steps}: expected a number. "
                 f"Try a lower learning rate, gradient clipping, or a higher temperature"
             )
-        self.optimiser.zero_grad(set_to_none=True)
+        for group in self.optimiser.param_groups:
+            for parameter in group["params"]:  # zero_grad, without its detour for compilers.
+                parameter.grad = None
         self.scaler.scale(loss).backward()
         processes.average_gradients(self.module)
         self.scaler.unscale_(self.optimiser)

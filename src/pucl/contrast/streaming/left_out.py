@@ -48,13 +48,13 @@ class LeftOut(NamedTuple):
         return None if place is None or int(place.min()) < 0 else place
 
     def of_rows(self, rows: slice) -> Tensor | None:
-        """True where a pair does not count, as [key, anchor]; None if all do."""
+        """True where a pair does not count; None if all do."""
         if self.mask is not None:
-            return ~self.mask[rows].T
+            return ~self.mask[rows]
         if self.by_id is None:
             return None
         query_ids, key_ids = self.by_id
-        return query_ids[None, rows] == key_ids[:, None]
+        return query_ids[rows, None] == key_ids[None, :]
 
 
 def left_out(pairs: Pairs) -> LeftOut:

@@ -53,23 +53,26 @@ def softplus_rows(
     """What `softplus_averages` and `pair_totals` give, and <query_i, key_own(i)>, of whole rows at a time.
 
     Returns the averages, the logits of the positives, how many keys each query meets, and the sum of all their logits;
-    with `keep` also the slopes of the averages (without a tilt, of the sums), tile after tile, as [key, anchor].
+    with `keep` also the slopes of the averages (without a tilt, of the sums).
     """
     left = LeftOut(query_ids, key_ids, mask)
     place = left.one_place()
     average, positive = query.new_empty(len(query)), query.new_empty(len(query))
     count = query.new_full((len(query),), len(key) if place is None else len(key) - 1)
-    total = query.new_zeros(())
-    slopes = query.new_empty(len(query) * len(key) if keep else 0)
+    total = query.sum(dim=0) @ key.sum(dim=0)
+    slopes = query.new_empty(len(query) if keep else 0, len(key))
     spare = _buffers(query, key, 3 if tilt else 1)
     for rows, logits in _each(query, key, slopes):
-        torch.gather(logits, 0, own[None, rows], out=positive[None, rows])
-        hidden = left.of_rows(rows) if place is None else place[None, rows]
-        if place is None and hidden is not None:
-            count[rows] -= hidden.sum(dim=0)
-        _hide(logits, hidden, 0.0)
-        total += logits.sum()
-        _hide(logits, hidden, -math.inf)
+        torch.gather(logits, 1, own[rows, None], out=positive[rows, None])
+        if place is not None:
+            hidden: Tensor | None = place[rows, None]
+            total -= logits.gather(1, place[rows, None]).sum()
+        else:
+            hidden = left.of_rows(rows)
+            if hidden is not None:
+                count[rows] -= hidden.sum(dim=1)
+                total -= (logits * hidden).sum()
+        _hide(logits, hidden)
         average[rows] = slopes_of(logits, tilt, spare)
     if not tilt:
         average /= count.clamp_min(1)
@@ -101,50 +104,48 @@ def softplus_rows_backward(
     place = None if kept else left.one_place()
     for rows, tile in _each(query, key, slopes, made=kept):
         if kept:
-            steps = torch.mul(tile, outer[None, rows], out=tiles.view(spare[0], tile.shape))
+            steps = torch.mul(tile, outer[rows, None], out=tiles.view(spare[0], tile.shape))
         else:
-            _hide(tile, left.of_rows(rows) if place is None else place[None, rows], -math.inf)
+            _hide(tile, left.of_rows(rows) if place is None else place[rows, None])
             slopes_of(tile, tilt, spare)
-            steps = tile.mul_(outer[None, rows])
+            steps = tile.mul_(outer[rows, None])
         if of_positive is not None:
-            steps.scatter_add_(0, own[None, rows], of_positive[None, rows])
+            steps.scatter_add_(1, own[rows, None], of_positive[rows, None])
         if of_query:
-            torch.mm(steps.T, key, out=query_gradient[rows])
+            torch.mm(steps, key, out=query_gradient[rows])
         if of_key:
-            key_gradient.addmm_(steps, query[rows])
+            key_gradient.addmm_(steps.T, query[rows])
     return query_gradient, key_gradient
 
 
 def _each(query: Tensor, key: Tensor, kept: Tensor, *, made: bool = False) -> Iterator[tuple[slice, Tensor]]:
-    """Rows and their logits as [key, anchor], each in its place in `kept`, or all in one buffer if that is empty.
+    """Rows and their logits, each in its place in `kept`, or all in one buffer if that is empty.
 
-    So turned, half the keys are one half of the tile, and a number for each anchor is a row. With `made` the tiles are
-    there already.
+    With `made` the tiles are there already.
     """
     buffer, height = _buffers(query, key, 0 if len(kept) else 1), max(1, WHOLE_ROWS // len(key))
-    height -= height % 64 if height > 64 else 0  # Rows of a tile then begin where vector registers like it.
     for start in range(0, len(query), height):
         rows = slice(start, min(start + height, len(query)))
-        tile = tiles.view(kept[start * len(key) :] if len(kept) else buffer[0], (len(key), rows.stop - start))
-        yield rows, tile if made else torch.mm(key, query[rows].T, out=tile)
+        tile = kept[rows] if len(kept) else tiles.view(buffer[0], (rows.stop - start, len(key)))
+        yield rows, tile if made else torch.mm(query[rows], key.T, out=tile)
 
 
 def _buffers(query: Tensor, key: Tensor, count: int) -> Tensor:
     return query.new_empty(count, min(max(WHOLE_ROWS, len(key)), len(query) * len(key)))
 
 
-def _hide(logits: Tensor, hidden: Tensor | None, value: float) -> None:
-    """Put this value where a pair does not count: at the places, or where it is true."""
+def _hide(logits: Tensor, hidden: Tensor | None) -> None:
+    """Put -inf where a pair does not count: at the places, or where it is true."""
     if hidden is None:
         return
     if hidden.dtype == torch.bool:
-        logits.masked_fill_(hidden, value)
+        logits.masked_fill_(hidden, -math.inf)
     else:
-        logits.scatter_(0, hidden, value)
+        logits.scatter_(1, hidden, -math.inf)
 
 
 def slopes_of(logits: Tensor, tilt: float, spare: Tensor) -> Tensor:
-    r"""The average for each column, or without a tilt the sum; in the place of the logits its slopes.
+    r"""The average for each row, or without a tilt the sum; in the place of the logits its slopes.
 
     Without a tilt a logarithm is taken of four terms at once, and from what the slopes need anyway: with
     v = sigmoid(-\|u\|), the smaller of sigmoid(u) and 1 - sigmoid(u),
@@ -155,30 +156,29 @@ def slopes_of(logits: Tensor, tilt: float, spare: Tensor) -> Tensor:
     """
     first = tiles.view(spare[0], logits.shape)
     if not tilt:
-        total = torch.clamp(logits, min=0.0, out=first).sum(dim=0)
+        total = torch.clamp(logits, min=0.0, out=first).sum(dim=1)
         limit = cutoff.limit(logits, 0.8)
         torch.threshold_(logits.clamp_(-limit, limit).sigmoid_(), 2 * math.exp(-limit), 0.0)
         one = logits.new_ones(())
         torch.minimum(torch.sub(one, logits, out=first), logits, out=first)
-        left = len(first)
         for _ in range(2):
-            half = (left + 1) // 2
-            low, high = first[: left - half], first[half:left]
+            half = (first.shape[1] + 1) // 2
+            low, high = first[:, : first.shape[1] - half], first[:, half:]
             low.addcmul_(low, high, value=-1.0).add_(high)
-            left = half
-        small, rest = first[:left], torch.sub(one, first[:left], out=first[left : 2 * left])
-        small.add_(rest - 1.0)  # What was rounded off in 1 - v.
-        return total.sub_(rest.log_().sub_(small).sum(dim=0))
-    highest = logits.amax(dim=0)
+            first = first[:, :half]
+        rest = one - first
+        first.add_(rest - 1.0)  # What was rounded off in 1 - v.
+        return total.sub_(rest.log_().sub_(first).sum(dim=1))
+    highest = logits.amax(dim=1, keepdim=True)
     highest.masked_fill_(highest == -math.inf, 0.0)
     second, third = (tiles.view(buffer, logits.shape) for buffer in spare[1:])
     values, steps = cutoff.softplus(logits, out=first, spare=second), cutoff.sigmoid(logits, out=second)
     weights = cutoff.weights(logits.sub_(highest).mul_(tilt))
-    total = weights.sum(dim=0)
+    total = weights.sum(dim=1, keepdim=True)
     weights.mul_(torch.where(total == 0, 1.0, total).reciprocal_())
-    average = torch.mul(weights, values, out=third).sum(dim=0)
+    average = torch.mul(weights, values, out=third).sum(dim=1)
     # The difference first: of a tilt times two large values no digits would be left for it.
-    weights.mul_(steps.add_(values.sub_(average), alpha=tilt))
+    weights.mul_(steps.add_(values.sub_(average[:, None]), alpha=tilt))
     return average
 
 
@@ -190,7 +190,7 @@ _backward_operator.register_fake(room)
 @softplus_rows_operator.register_fake
 def _(query: Tensor, key: Tensor, *settings: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     average, positive, count = (query.new_empty(len(query)) for _ in range(3))
-    return average, positive, count, query.new_empty(()), query.new_empty(len(query) * len(key) if settings[-1] else 0)
+    return average, positive, count, query.new_empty(()), query.new_empty(len(query) if settings[-1] else 0, len(key))
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
