@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from results.ablations import ablations_page
 from results.benchmarks import benchmarks_page
 from results.graphs import table2_page
 from results.images import images_page
 from results.readme import readme
-from results.table1 import ablations_page, table1_page
+from results.table1 import table1_page
 from results.theory import theory_page
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,10 +1,11 @@
-"""The paper's Table 1 and its ablations, on images."""
+"""The paper's Table 1, on images."""
 
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from pucl.experiments.statistics import Difference
+from results.causes import causes
 from results.words import certain, interval, markdown, percent, spread, tau
 
 PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
@@ -36,6 +37,7 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         "",
         *over_all_parts([part["lines"] for part in record["data"].values()]),
     ]
+    lines += causes(record)
     for name, part in record["data"].items():
         title = f"{name} ({part['note']})" if part["note"] else name
         lines += ["", f"## {title}", "", *image_table(part["lines"])]
@@ -180,41 +182,3 @@ def gap_closed(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
         return None
     share: float = own["mean"] / lead["mean"]
     return share
-
-
-def ablations_page(alpha_c: dict[str, Any], unlabelled: dict[str, Any] | None) -> str:
-    """docs/ablations.md from records/images."""
-    lines = ["# Ablations: the prior, the label frequency, and how many unlabelled samples"]
-    for title, name, record in (
-        ("alpha and c", "alpha-c", alpha_c),
-        ("the number of unlabelled samples", "unlabelled", unlabelled),
-    ):
-        if record is None:
-            continue
-        for part_name, part in record["data"].items():
-            config = part["config"]
-            lines += [
-                "",
-                f"## {title[0].upper()}{title[1:]}",
-                "",
-                f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
-                f"{config['epochs']} epochs. Differences are to `{part['base']}`, seed by seed.",
-                "",
-                f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
-                "",
-                *markdown(
-                    ["row", "tau'", *PROBES.values(), "difference", "floored", "n"],
-                    [
-                        [
-                            row["name"],
-                            tau(row),
-                            *(spread(row["scores"][probe]) for probe in PROBES),
-                            interval(row["differences"].get("linear")),
-                            percent(row["floored"], 1),
-                            str(len(row["by_seed"]["linear"])),
-                        ]
-                        for row in part["lines"]
-                    ],
-                ),
-            ]
-    return "\n".join(lines) + "\n"

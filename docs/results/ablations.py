@@ -1,0 +1,109 @@
+"""The paper's ablations: the prior and the label frequency, and how many unlabelled samples there are."""
+
+import math
+from statistics import mean, variance
+from typing import Any
+
+from results.words import interval, markdown, percent, spread, tau
+
+PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
+TITLES = {"alpha-c": "alpha and c", "unlabelled": "the number of unlabelled samples"}
+
+
+def ablations_page(*records: dict[str, Any] | None) -> str:
+    """docs/ablations.md from records/images."""
+    lines = ["# Ablations: the prior, the label frequency, and how many unlabelled samples"]
+    for (name, title), record in zip(TITLES.items(), records, strict=True):
+        if record is None:
+            continue
+        for part_name, part in record["data"].items():
+            config = part["config"]
+            lines += [
+                "",
+                f"## {title[0].upper()}{title[1:]}",
+                "",
+                f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
+                f"{config['epochs']} epochs. Differences are to `{part['base']}`, seed by seed.",
+                "",
+                *(f"- {sentence}" for sentence in FINDINGS[name](part["lines"])),
+                "",
+                f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
+                "",
+                *ablation_table(part["lines"]),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def ablation_table(rows: list[dict[str, Any]]) -> list[str]:
+    """One row for each setting."""
+    return markdown(
+        ["row", "tau'", *PROBES.values(), "difference", "floored", "n"],
+        [
+            [
+                row["name"],
+                tau(row),
+                *(spread(row["scores"][probe]) for probe in PROBES),
+                interval(row["differences"].get("linear")),
+                percent(row["floored"], 1),
+                str(len(row["by_seed"]["linear"])),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def of_alpha_and_c(rows: list[dict[str, Any]]) -> list[str]:
+    """Whether settings differ by more than seeds do, and which way tau' goes."""
+    cells = [row for row in rows if row["tau_plus"]]
+    plain = next(row for row in rows if row["name"] == "plain")
+    gains = [row["scores"]["linear"]["mean"] - plain["scores"]["linear"]["mean"] for row in cells]
+    low, high = min(row["tau_plus"] for row in cells), max(row["tau_plus"] for row in cells)
+    slope, error = line_over([row["tau_plus"] for row in cells], gains)
+    return [
+        f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and lie {mean(gains):+.2f} from plain in "
+        f"the mean ({min(gains):+.2f} to {max(gains):+.2f}).",
+        among(cells),
+        f"A line through all of them over tau' rises by {slope / 10:+.2f} ± {1.96 * error / 10:.2f} points (95 %) for "
+        "0.1 of tau', the one number of both that reaches the loss.",
+    ]
+
+
+def of_unlabelled(rows: list[dict[str, Any]]) -> list[str]:
+    """What more unlabelled samples are worth, and what a correction is, at each number of them."""
+    counts = list(dict.fromkeys(row["name"].split(",")[0] for row in rows))
+    sentences = []
+    for count in counts:
+        plain, *cells = (row for row in rows if row["name"].startswith(f"{count},"))
+        base = plain["scores"]["linear"]["mean"]
+        best = max(cells, key=lambda row: row["scores"]["linear"]["mean"])
+        gains = [row["scores"]["linear"]["mean"] - base for row in cells]
+        sentences.append(
+            f"{count}: plain {spread(plain['scores']['linear'])}; with PUCL {mean(gains):+.2f} in the mean over alpha, "
+            f"{max(gains):+.2f} at best ({best['name'].split(', ')[1]}). {among(cells)}"
+        )
+    return sentences
+
+
+def among(cells: list[dict[str, Any]]) -> str:
+    """Whether settings differ among themselves by more than the seeds of one do."""
+    within = math.sqrt(mean(variance(row["by_seed"]["linear"]) for row in cells))
+    between = math.sqrt(variance([row["scores"]["linear"]["mean"] for row in cells]))
+    by_chance = within / math.sqrt(len(cells[0]["by_seed"]["linear"]))
+    verdict = "no more than" if between <= 1.5 * by_chance else "more than"
+    return (
+        f"Means of settings have a standard deviation of {between:.2f} among themselves, where seeds alone would make "
+        f"{by_chance:.2f}: {verdict} chance."
+    )
+
+
+def line_over(x: list[float], y: list[float]) -> tuple[float, float]:
+    """The slope of the straight line that fits best, and its standard error."""
+    centre, height = mean(x), mean(y)
+    spread_of_x = sum((each - centre) ** 2 for each in x)
+    slope = sum((a - centre) * (b - height) for a, b in zip(x, y, strict=True)) / spread_of_x
+    rest = sum((b - height - slope * (a - centre)) ** 2 for a, b in zip(x, y, strict=True))
+    return slope, math.sqrt(rest / (len(x) - 2) / spread_of_x)
+
+
+FINDINGS = {"alpha-c": of_alpha_and_c, "unlabelled": of_unlabelled}
+"""By ablation: what its rows say, in sentences."""

@@ -1,0 +1,114 @@
+"""Why a correction wins or loses on images: anchors at the floor, the share it assumes, and the length of training."""
+
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from pucl.data.registry import SOURCES
+from results.words import certain, markdown, percent
+
+RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "table-1"
+MANY = 0.1  # Share of anchors at the floor that is worth telling.
+
+History = list[dict[str, float]]
+
+
+def causes(record: dict[str, Any], runs: Path = RUNS) -> list[str]:
+    """A section of docs/table1.md, from the metrics of every epoch of the runs."""
+    parts = record["data"]
+    corrected = list(dict.fromkeys(row["name"] for part in parts.values() for row in assuming(part)))
+    table = []
+    for name, part in parts.items():
+        halfway, end = (lead(part, runs, place) for place in (0, -1))
+        floors = [percent(floors_of(part, runs).get(row), 0) for row in corrected]
+        assumed = max(row["tau_plus"] for row in assuming(part))
+        table.append([name, f"{1 / classes(part):.2f}", f"{assumed:.3f}", points(halfway), points(end), *floors])
+    header = ["part", "true share", "tau' at most", "lead halfway", "lead at the end"]
+    return [
+        "",
+        "## Why",
+        "",
+        "From the metrics of each epoch, means over seeds. *True share* is how many unlabelled samples are of the "
+        "anchor's class, *tau'* what a row assumes. *Lead* is oracle less plain by nearest neighbours among images of "
+        "the training, in points: what there is to win by knowing the classes. Then, for each row, the share of "
+        "anchors at the floor in the epoch that had most of them there: those learn nothing from unlabelled samples.",
+        "",
+        *markdown([*header, *(f"{row} at the floor" for row in corrected)], table),
+        "",
+        *(f"- {sentence}" for sentence in told(parts, runs)),
+    ]
+
+
+def told(parts: dict[str, Any], runs: Path) -> list[str]:
+    """The same in words, as far as it explains a loss or a missing gain."""
+    sentences = []
+    for name, part in parts.items():
+        worst = {row: share for row, share in floors_of(part, runs).items() if share >= MANY}
+        if worst:
+            shares = ", ".join(f"{row} {percent(share)}" for row, share in worst.items())
+            fallen = [row["name"] for row in part["lines"] if row["name"] in worst and below(row)]
+            loss = f"; of these {', '.join(fallen)} end below plain by more than chance" if fallen else ""
+            sentences.append(
+                f"**{name}**: at temperature {part['config']['temperature']:g} many anchors reach the floor ({shares})"
+                f"{loss}. A tilt keeps the estimate above it."
+            )
+    small = [name for name, part in parts.items() if not ahead(part)]
+    if small:
+        sentences.append(
+            f"Where the oracle is not above plain by more than chance ({', '.join(small)}), nothing shows that false "
+            "negatives hold this training back: what gains there gains by something else."
+        )
+    return sentences
+
+
+def floors_of(part: dict[str, Any], runs: Path) -> dict[str, float]:
+    """By row that assumes a share of hidden positives: anchors at the floor, in the worst epoch."""
+    return {
+        row["name"]: mean(max(each["floored"] for each in history) for history in histories(part, row["name"], runs))
+        for row in assuming(part)
+    }
+
+
+def lead(part: dict[str, Any], runs: Path, place: int) -> float | None:
+    """Oracle less plain by nearest neighbours, in points, at the first or last epoch that was looked at."""
+    found = []
+    for row in ("oracle", "plain"):
+        seen = [[each["knn"] for each in history if "knn" in each] for history in histories(part, row, runs)]
+        if not seen or not all(seen):
+            return None
+        found.append(100 * mean(values[place] for values in seen))
+    return found[0] - found[1]
+
+
+def histories(part: dict[str, Any], row: str, runs: Path) -> list[History]:
+    """The metrics of every epoch of the runs of a row."""
+    files = [runs / place / "metrics.jsonl" for place in part["runs"].get(row, [])]
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
+
+def assuming(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that take hidden positives off."""
+    return [row for row in part["lines"] if row["tau_plus"]]
+
+
+def ahead(part: dict[str, Any]) -> bool:
+    """Whether the oracle is above plain by more than chance."""
+    gap = next((row["differences"].get("linear") for row in part["lines"] if row["name"] == "oracle"), None)
+    return bool(gap and certain(gap) and gap["mean"] > 0)
+
+
+def below(row: dict[str, Any]) -> bool:
+    """Whether a row is below plain by more than chance."""
+    difference = row["differences"].get("linear")
+    return bool(difference and certain(difference) and difference["mean"] < 0)
+
+
+def classes(part: dict[str, Any]) -> int:
+    """How many classes the data of a part have, all of the same size."""
+    return SOURCES[part["config"]["data"]].classes
+
+
+def points(value: float | None) -> str:
+    """A difference of two accuracies."""
+    return "" if value is None else f"{value:+.1f}"
