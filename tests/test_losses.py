@@ -411,13 +411,21 @@ class TestHalfPrecision:
         torch.testing.assert_close(two(*views, scale), two(*views, 99.0), rtol=1e-6, atol=0)
 
 
-def test_functional_transforms() -> None:
+@pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+def test_functional_transforms(objective: ObjectiveName) -> None:
     """A gradient by torch.func, as in meta-learning, is the gradient."""
     z0, z1 = views_of(8)
     leaf = z0.clone().requires_grad_()
-    loss = PUCLLoss(streaming=False)
-    loss(leaf, z1).backward()
-    torch.testing.assert_close(torch.func.grad(lambda z: loss(z, z1))(z0), leaf.grad)
+
+    def loss(z: torch.Tensor) -> torch.Tensor:
+        return compare(pair_views([z, z1]), PUCL(), objective=objective, streaming=False).loss.mean()
+
+    loss(leaf).backward()
+    torch.testing.assert_close(torch.func.grad(loss)(z0), leaf.grad)
+    whole = PUCLLoss(streaming=False)
+    torch.testing.assert_close(
+        torch.func.grad(lambda z: whole(z, z1))(z0), torch.autograd.grad(whole(leaf, z1), leaf)[0]
+    )
 
 
 def test_hard_equals_published_form() -> None:

@@ -4,9 +4,12 @@ import math
 from statistics import mean, variance
 from typing import Any
 
+from scipy.stats import f as fisher  # type: ignore[import-untyped]
+
+from pucl.experiments.statistics import student_quantile
+from results.table1 import PROBES
 from results.words import interval, markdown, percent, spread, tau
 
-PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
 TITLES = {"alpha-c": "alpha and c", "unlabelled": "the number of unlabelled samples"}
 
 
@@ -58,12 +61,12 @@ def of_alpha_and_c(rows: list[dict[str, Any]]) -> list[str]:
     plain = next(row for row in rows if row["name"] == "plain")
     gains = [row["scores"]["linear"]["mean"] - plain["scores"]["linear"]["mean"] for row in cells]
     low, high = min(row["tau_plus"] for row in cells), max(row["tau_plus"] for row in cells)
-    slope, error = line_over([row["tau_plus"] for row in cells], gains)
+    slope, margin = line_over([row["tau_plus"] for row in cells], gains)
     return [
         f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and lie {mean(gains):+.2f} from plain in "
         f"the mean ({min(gains):+.2f} to {max(gains):+.2f}).",
-        among(cells),
-        f"A line through all of them over tau' rises by {slope / 10:+.2f} ± {1.96 * error / 10:.2f} points (95 %) for "
+        *among(cells),
+        f"A line through all of them over tau' rises by {slope / 10:+.2f} ± {margin / 10:.2f} points (95 %) for "
         "0.1 of tau', the one number of both that reaches the loss.",
     ]
 
@@ -79,30 +82,33 @@ def of_unlabelled(rows: list[dict[str, Any]]) -> list[str]:
         gains = [row["scores"]["linear"]["mean"] - base for row in cells]
         sentences.append(
             f"{count}: plain {spread(plain['scores']['linear'])}; with PUCL {mean(gains):+.2f} in the mean over alpha, "
-            f"{max(gains):+.2f} at best ({best['name'].split(', ')[1]}). {among(cells)}"
+            f"{max(gains):+.2f} at best ({best['name'].split(', ')[1]}). {' '.join(among(cells))}".rstrip()
         )
     return sentences
 
 
-def among(cells: list[dict[str, Any]]) -> str:
-    """Whether settings differ among themselves by more than the seeds of one do."""
-    within = math.sqrt(mean(variance(row["by_seed"]["linear"]) for row in cells))
+def among(cells: list[dict[str, Any]]) -> list[str]:
+    """Whether settings differ among themselves by more than the seeds of one do (95 %); nothing without several."""
+    seeds = min(len(row["by_seed"]["linear"]) for row in cells)
+    if seeds < 2 or len(cells) < 2:
+        return []
+    by_chance = math.sqrt(mean(variance(row["by_seed"]["linear"]) for row in cells) / seeds)
     between = math.sqrt(variance([row["scores"]["linear"]["mean"] for row in cells]))
-    by_chance = within / math.sqrt(len(cells[0]["by_seed"]["linear"]))
-    verdict = "no more than" if between <= 1.5 * by_chance else "more than"
-    return (
+    limit = by_chance * math.sqrt(fisher.ppf(0.95, len(cells) - 1, len(cells) * (seeds - 1)))
+    verdict = "more than" if between > limit else "no more than"
+    return [
         f"Means of settings have a standard deviation of {between:.2f} among themselves, where seeds alone would make "
         f"{by_chance:.2f}: {verdict} chance."
-    )
+    ]
 
 
 def line_over(x: list[float], y: list[float]) -> tuple[float, float]:
-    """The slope of the straight line that fits best, and its standard error."""
+    """The slope of the straight line that fits best, and how far from it the true one may be, 95 times in 100."""
     centre, height = mean(x), mean(y)
     spread_of_x = sum((each - centre) ** 2 for each in x)
     slope = sum((a - centre) * (b - height) for a, b in zip(x, y, strict=True)) / spread_of_x
     rest = sum((b - height - slope * (a - centre)) ** 2 for a, b in zip(x, y, strict=True))
-    return slope, math.sqrt(rest / (len(x) - 2) / spread_of_x)
+    return slope, student_quantile(len(x) - 2) * math.sqrt(rest / (len(x) - 2) / spread_of_x)
 
 
 FINDINGS = {"alpha-c": of_alpha_and_c, "unlabelled": of_unlabelled}

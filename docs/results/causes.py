@@ -20,7 +20,7 @@ def causes(record: dict[str, Any], runs: Path = RUNS) -> list[str]:
     corrected = list(dict.fromkeys(row["name"] for part in parts.values() for row in assuming(part)))
     table = []
     for name, part in parts.items():
-        halfway, end = (lead(part, runs, place) for place in (0, -1))
+        halfway, end = (lead(part, runs, share) for share in (0.5, 1.0))
         floors = [percent(floors_of(part, runs).get(row), 0) for row in corrected]
         assumed = max(row["tau_plus"] for row in assuming(part))
         table.append([name, f"{1 / classes(part):.2f}", f"{assumed:.3f}", points(halfway), points(end), *floors])
@@ -48,12 +48,14 @@ def told(parts: dict[str, Any], runs: Path) -> list[str]:
         if worst:
             shares = ", ".join(f"{row} {percent(share)}" for row, share in worst.items())
             fallen = [row["name"] for row in part["lines"] if row["name"] in worst and below(row)]
-            loss = f"; of these {', '.join(fallen)} end below plain by more than chance" if fallen else ""
+            loss = f"; {', '.join(fallen)} end below plain by more than chance" if fallen else ""
+            clear = [row for row in floors_of(part, runs) if row not in worst]
+            others = f", unlike those of {', '.join(clear)}" if clear else ""
             sentences.append(
                 f"**{name}**: at temperature {part['config']['temperature']:g} many anchors reach the floor ({shares})"
-                f"{loss}. A tilt keeps the estimate above it."
+                f"{others}{loss}."
             )
-    small = [name for name, part in parts.items() if not ahead(part)]
+    small = [name for name, part in parts.items() if ahead(part) is False]
     if small:
         sentences.append(
             f"Where the oracle is not above plain by more than chance ({', '.join(small)}), nothing shows that false "
@@ -70,14 +72,15 @@ def floors_of(part: dict[str, Any], runs: Path) -> dict[str, float]:
     }
 
 
-def lead(part: dict[str, Any], runs: Path, place: int) -> float | None:
-    """Oracle less plain by nearest neighbours, in points, at the first or last epoch that was looked at."""
+def lead(part: dict[str, Any], runs: Path, share: float) -> float | None:
+    """Oracle less plain by nearest neighbours, in points, after this share of the training; None if nobody looked."""
     found = []
     for row in ("oracle", "plain"):
-        seen = [[each["knn"] for each in history if "knn" in each] for history in histories(part, row, runs)]
-        if not seen or not all(seen):
+        seen = [history[round(share * len(history)) - 1].get("knn") for history in histories(part, row, runs)]
+        values = [value for value in seen if value is not None]
+        if not values:
             return None
-        found.append(100 * mean(values[place] for values in seen))
+        found.append(100 * mean(values))
     return found[0] - found[1]
 
 
@@ -92,10 +95,10 @@ def assuming(part: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in part["lines"] if row["tau_plus"]]
 
 
-def ahead(part: dict[str, Any]) -> bool:
-    """Whether the oracle is above plain by more than chance."""
+def ahead(part: dict[str, Any]) -> bool | None:
+    """Whether the oracle is above plain by more than chance; None without an oracle."""
     gap = next((row["differences"].get("linear") for row in part["lines"] if row["name"] == "oracle"), None)
-    return bool(gap and certain(gap) and gap["mean"] > 0)
+    return None if gap is None else bool(certain(gap) and gap["mean"] > 0)
 
 
 def below(row: dict[str, Any]) -> bool:

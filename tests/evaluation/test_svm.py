@@ -23,7 +23,10 @@ from pucl.evaluation import (
 )
 from pucl.evaluation.folds import stratified_splits
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("sklearn") is None or importlib.util.find_spec("numba") is None,
+    reason="scikit-learn or numba is not installed",
+)
 
 Data = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -249,6 +252,13 @@ def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
     with pytest.raises(ExtraMissingError, match="cross-validation needs scikit-learn, which is not installed"):
         cross_validated_svm(*SETS["two classes"])
+
+
+def test_features_that_hardly_differ_are_refused() -> None:
+    features = np.full((20, 3), 0.0)
+    features[::2] = 1e-160
+    with pytest.raises(ValueError, match="expected a variance that has an inverse, got"):
+        cross_validated_svm(features, np.arange(20) // 2 % 2, folds=2, inner_folds=2)
 
 
 def test_numba_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import pytest
 from pucl.cli import main
 from pucl.data import load
 from pucl.experiments import grid
+from pucl.experiments.catalogue import find_runs
 from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
@@ -103,6 +104,42 @@ def test_runs_on_other_data_are_not_copied(tmp_path: Path) -> None:
     assert before.result is not None
     assert after.result is not None
     assert after.result["data"] != before.result["data"]
+
+
+def test_of_several_finished_runs_the_one_on_these_data_is_copied(tmp_path: Path) -> None:
+    mine = save_pictures(tmp_path / "mine.npz", 60, 16)
+    jobs = grid_of({"untrained": recipe("simclr", str(mine), correction="untrained", width=8, dim=8)}, 1)
+    run_grid(jobs, tmp_path / "old", Means())
+    save_pictures(mine, 48, 16)
+    (before,) = run_grid(jobs, tmp_path / "new", Means())
+    for order in (("old", "new"), ("new", "old")):
+        reuse = tuple(tmp_path / name for name in order)
+        (after,) = run_grid(jobs, tmp_path / "-".join(order), Means(reuse=reuse))
+        assert after.result == before.result
+
+
+def test_what_hinders_a_copy_is_left_to_the_run(tmp_path: Path) -> None:
+    """A copy that was killed is no run; a file in the way fails that one job."""
+    jobs = grid_of(ROWS, 1)
+    run_grid(jobs[:1], tmp_path / "first", Means())
+    (tmp_path / "first" / "plain" / "seed-0").rename(tmp_path / "first" / "plain" / ".seed-0.1.part")
+    assert not list(find_runs(tmp_path / "first"))
+    run_grid(jobs[2:], tmp_path / "first", Means())
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "raw").write_text("a file")
+    (raw,) = run_grid(jobs[2:], tmp_path / "second", Means(reuse=(tmp_path / "first",)))
+    assert raw.error is not None
+    assert (tmp_path / "second" / "raw").read_text() == "a file"
+
+
+def test_a_copy_has_no_other_runs_in_it(tmp_path: Path) -> None:
+    jobs = grid_of(ROWS, 1)
+    run_grid([replace(jobs[2], place="")], tmp_path / "runs", Means())
+    (inner,) = run_grid(jobs[2:], tmp_path / "runs" / "grid", Means(reuse=(tmp_path / "runs",)))
+    assert inner.result is not None
+    (again,) = run_grid([replace(jobs[2], place="x")], tmp_path / "runs" / "more", Means(reuse=(tmp_path / "runs",)))
+    assert again.result == inner.result
+    assert all(file.is_file() for file in (tmp_path / "runs" / "more" / "x").iterdir())
 
 
 def test_a_place_to_copy_from_must_be_there(tmp_path: Path) -> None:
@@ -244,6 +281,11 @@ def test_the_command_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFixt
     assert written(tmp_path / "plain") == before
     lines = json.loads((tmp_path / "comparison.json").read_text())["lines"]
     assert [line["failed"] for line in lines] == [[], []]
+    capsys.readouterr()
+    again = [*command[:-1], str(tmp_path / "again"), "--corrections=plain,deb", f"--reuse={tmp_path}", "--no-page"]
+    assert main(again) == 0
+    assert f"2 of 2 runs are copied from {tmp_path}" in capsys.readouterr().err
+    assert json.loads((tmp_path / "again" / "comparison.json").read_text())["lines"] == lines
 
 
 @pytest.mark.slow

@@ -239,8 +239,9 @@ def _measure_evaluations(
     tasks: dict[str, GraphTask], missing: Collection[str], settings: Settings, progress: Callable[[str], object]
 ) -> tuple[list[SVMRow], list[str]]:
     """Evaluations, and sentences on those that could not be."""
-    if importlib.util.find_spec("sklearn") is None:
-        return [], ["Not evaluated: scikit-learn is not installed: pip install scikit-learn."]
+    for package, name in (("sklearn", "scikit-learn"), ("numba", "numba")):
+        if importlib.util.find_spec(package) is None:
+            return [], [f"Not evaluated: {name} is not installed: pip install {name}."]
     embeddings: dict[str, Embedded] = {}
     notes = []
     for name in settings.data:

@@ -56,6 +56,10 @@ class Summary:
     temperature: float | Float[Tensor, ""]
     unlabelled_similarity: Float[Tensor, ""]
 
+    def __post_init__(self) -> None:
+        if (self.member is None) != (self.sizes is None):
+            raise ValueError("member and sizes say which rows an anchor has: expected both or neither, got one")
+
     def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
         """The mean over each anchor's positives; 0 for an anchor that has none."""
         if self.positive_mask is None and self.member is None:
@@ -155,7 +159,11 @@ class Objective(Protocol):
     def losses(
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """Loss of every anchor, and whether its estimate over negatives stands at the floor."""
+        """Loss of every anchor, and whether its estimate over negatives stands at the floor.
+
+        Where an anchor stands for a group, `Summary.unlabelled` and `Summary.positive` have a row for each member, and
+        are averaged here: what is averaged, g or its logarithm, is the objective's affair.
+        """
         ...
 
 
@@ -223,7 +231,9 @@ def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return F.softplus(x, threshold=40.0)
 
 
-def _softplus_means(summary: Summary) -> tuple[Tensor, Tensor, Tensor]:
+def _softplus_means(
+    summary: Summary,
+) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, " anchor"]]:
     """Means over the rows of each anchor: of the averages, and of softplus(p) and softplus(-p) of the positives."""
     positives = summary.positives()
     sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
@@ -244,7 +254,6 @@ class _SoftplusMeans(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
         unlabelled: Tensor,
         positive: Tensor,
         mask: Tensor | None,
@@ -252,13 +261,16 @@ class _SoftplusMeans(torch.autograd.Function):
         copies: Tensor | None,
         counts: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(positive, mask, member, copies, counts)
         both = softplus(torch.stack([positive, -positive]))
-        both = (both if mask is None else both.masked_fill_(~mask, 0.0)).sum(dim=2)
+        both = (both if mask is None else both.masked_fill(~mask, 0.0)).sum(dim=2)
         rows = torch.cat([unlabelled[None], both]).T
         if member is not None:
             rows = sum_groups(times(rows, copies), member, counts.shape[1])
         return rows.T / counts
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], _output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,5 +1,6 @@
 """The graph references' evaluation: a support vector machine on ten folds, its C chosen inside each of them."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ def _splits_within(places: NDArray[np.intp], y: Classes, folds: int) -> list[Spl
 
 def _accuracies(distances: Distances, y: Classes, split: Split, costs: tuple[float, ...]) -> list[float]:
     """For each C, the share of what is held back that is classified rightly after training on the rest."""
-    solver = _solver()
+    solver = need_solver()
     gamma, within, across = distances(split)
     for squared in (within, across):
         np.exp(np.multiply(squared, -gamma, out=squared), out=squared)
@@ -164,11 +165,11 @@ def _accuracies(distances: Distances, y: Classes, split: Split, costs: tuple[flo
     ]
 
 
-def _solver() -> ModuleType:
+def need_solver() -> ModuleType:
     """Imported when it is needed: what compiles it is an extra, and takes a second."""
     try:
         from pucl.evaluation import solver  # noqa: PLC0415
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ExtraMissingError("the support vector machine", "numba") from error
     return solver
 
@@ -207,7 +208,12 @@ def _scaled_distances(x: Matrix) -> Distances:
 def _gamma(x: Matrix) -> float:
     """scikit-learn's ``gamma="scale"``."""
     variance = float(x.var())
-    return 1 / (x.shape[1] * variance) if variance else 1.0
+    gamma = 1 / (x.shape[1] * variance) if variance else 1.0
+    if gamma == math.inf:
+        raise ValueError(
+            f"features are what samples differ in: expected a variance that has an inverse, got {variance}"
+        )
+    return gamma
 
 
 def _solver_distances(x: Matrix) -> Matrix:

@@ -63,7 +63,8 @@ def find_runs(top: Path) -> Iterator[Entry]:
     if not top.is_dir():
         raise ValueError(f"{top} is where runs are looked for: expected a directory, got {_what(top)}")
     for file in sorted(top.rglob("config.json")):
-        yield _entry(file.parent)
+        if not any(part.startswith(".") for part in file.relative_to(top).parts):  # A copy that was never completed.
+            yield _entry(file.parent)
 
 
 def _entry(path: Path) -> Entry:

@@ -19,6 +19,7 @@ from pucl.encoders.summed import SummedFeatures
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode
 from pucl.evaluation.folds import FOLDS, can_be_folded
+from pucl.evaluation.svm import need_solver
 from pucl.experiments.config import NOT_TRAINED, RAW, GraphConfig
 from pucl.experiments.images import checksum, evenly
 from pucl.frameworks.framework import Framework
@@ -88,6 +89,11 @@ class GraphTask:
             for part in (framework.local_head, framework.whole_head):  # Sparse products are not for the compiler.
                 part.compile()
         return framework
+
+    def need_packages(self) -> None:
+        """What compiles support vector machines."""
+        if self.can_be_probed() and MACHINES.keys() & set(self.config.probes.split(",")):
+            need_solver()
 
     def never_corrects(self, _steps: int) -> str | None:
         """A batch of graphs is always what a correction assumes."""

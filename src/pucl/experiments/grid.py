@@ -120,8 +120,9 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     if len({job.place for job in jobs}) < len(jobs):
         raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
     same = _on_same_data(means.root)
-    if means.reuse and processes.rank() == 0:
-        brought = bring_finished({job.place: job.config for job in jobs}, out, means.reuse, same)
+    if means.reuse:
+        wanted = {job.place: job.config for job in jobs}
+        brought = processes.from_first(lambda: bring_finished(wanted, out, means.reuse, same))
         display.say(f"{len(brought)} of {len(jobs)} runs are copied from {', '.join(map(str, means.reuse))}")
     done = {} if processes.world_size() > 1 else _finished(jobs, out, same)
     if done:

@@ -59,6 +59,9 @@ class ImageTask:
             self.config, samples=len(self.samples), size=self.samples.size[0], device=device, compiled=compiled
         )
 
+    def need_packages(self) -> None:
+        """Probes of images are torch's alone."""
+
     def never_corrects(self, steps: int) -> str | None:
         """Say so if MoCo's queue, before which nothing is corrected, is not full before the end."""
         config = self.config

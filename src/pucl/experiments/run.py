@@ -70,6 +70,7 @@ def run(
             return finished
         processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
         task = make_task(config, root)
+        task.need_packages()
         for note in task.notes:
             display.say(note)
         reset_peak_memory(place)

@@ -45,6 +45,10 @@ class Task(Protocol):
         """The framework with fresh weights, which depend on the seed alone."""
         ...
 
+    def need_packages(self) -> None:
+        """Say what is not installed that evaluation will need, before a training is begun."""
+        ...
+
     def never_corrects(self, steps: int) -> str | None:
         """Why nothing would be corrected in a training of so many steps; None if something will."""
         ...

@@ -59,7 +59,8 @@ def softplus_rows(
     place = left.one_place()
     average, positive = query.new_empty(len(query)), query.new_empty(len(query))
     count = query.new_full((len(query),), len(key) if place is None else len(key) - 1)
-    total = query.sum(dim=0) @ key.sum(dim=0)
+    # Without a pass over the logits, where but one in a row is to be taken off again.
+    total = query.new_zeros(()) if place is None else query.sum(dim=0) @ key.sum(dim=0)
     slopes = query.new_empty(len(query) if keep else 0, len(key))
     spare = _buffers(query, key, 3 if tilt else 1)
     for rows, logits in _each(query, key, slopes):
@@ -71,7 +72,7 @@ def softplus_rows(
             hidden = left.of_rows(rows)
             if hidden is not None:
                 count[rows] -= hidden.sum(dim=1)
-                total -= (logits * hidden).sum()
+            total += (logits if hidden is None else logits.masked_fill(hidden, 0.0)).sum()
         _hide(logits, hidden)
         average[rows] = slopes_of(logits, tilt, spare)
     if not tilt:
