@@ -1,9 +1,10 @@
 """What the README shows of the results: what the main job prints, and what the paper's tables came to."""
 
+from collections import Counter
 from typing import Any
 
 from results.graphs import overall
-from results.table1 import PLAIN, over_all
+from results.table1 import ORACLE, PLAIN
 from results.words import certain, interval, markdown, percent, spread, tau
 
 BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
@@ -38,17 +39,27 @@ def measured(table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> li
     """A sentence on each of the paper's tables that was measured."""
     sentences = []
     if table1 is not None:
-        found = over_all([part["lines"] for part in table1["data"].values()])
-        clear = [
-            f"{name} {difference['mean']:+.1f}"
-            for name, (difference, _) in found.items()
-            if name.startswith("+") and difference is not None and certain(difference)
-        ]
+        parts = [part["lines"] for part in table1["data"].values()]
+        above, below = (counted(parts, sign) for sign in (1, -1))
         sentences.append(
-            f"On images ([Table 1](docs/table1.md), {len(table1['data'])} parts, small), differences to {PLAIN} beyond "
-            f"chance over all parts: {', '.join(clear) or 'none'}."
+            f"On images ([Table 1](docs/table1.md), {len(parts)} parts, small), rows that differ from {PLAIN} by more "
+            f"than chance: upwards {above}; downwards {below}."
         )
     if table2 is not None:
         first = overall(table2).split(". ")[0]
         sentences.append(f"On graphs ([Table 2](docs/table2.md)), {first[0].lower()}{first[1:]}.")
     return sentences
+
+
+def counted(parts: list[list[dict[str, Any]]], sign: int) -> str:
+    """In how many parts each correction, and the oracle, is above plain (or below it) by more than chance."""
+    found = Counter(
+        row["name"]
+        for rows in parts
+        for row in rows
+        for difference in [row["differences"].get("linear")]
+        if (row["name"].startswith("+") or row["name"] == ORACLE)
+        and certain(difference)
+        and difference["mean"] * sign > 0
+    )
+    return ", ".join(f"{name} in {count}" for name, count in found.items()) or "none"
