@@ -1,5 +1,6 @@
 """Embeddings as they come from anybody's encoder, checked and made ready."""
 
+import math
 from typing import Any
 
 import torch
@@ -113,7 +114,7 @@ def check_finite_vectors(name: str, vectors: Float[Tensor, "*batch dim"]) -> Non
     if torch.compiler.is_compiling() or vectors.device.type != "cpu":
         return
     numbers = vectors.detach().flatten()
-    if not torch.dot(numbers, numbers).isfinite():
+    if not math.isfinite(torch.dot(numbers, numbers).item()):
         check_finite(name, torch.linalg.vector_norm(vectors.detach(), dim=-1, keepdim=True))
 
 

@@ -275,7 +275,7 @@ class _SoftplusMeans(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         positive, mask, member, copies, counts = ctx.saved_tensors
-        rows = (gradients[0] / counts).T
+        rows = (gradients[0] / counts).T.contiguous()  # Rows that lie apart are slow to be taken again and again.
         if member is not None:
             rows = times(rows.index_select(0, member), copies)
         slopes = rows[:, 1:2] * torch.sigmoid(positive) - rows[:, 2:] * torch.sigmoid(-positive)

@@ -156,7 +156,7 @@ def pair_local_global(
     check_finite_vectors("whole", whole)
     check_ids("graph_of", graph_of, len(local), local.device)
     if local.device.type == "cpu" and not torch.compiler.is_compiling():
-        least, most = int(graph_of.min()), int(graph_of.max())
+        least, most = (int(end) for end in graph_of.aminmax())
         if least < 0 or most >= len(whole):
             raise ValueError(
                 f"graph_of is the row of each node's graph in whole: expected 0 to {len(whole) - 1}, "

@@ -1,6 +1,6 @@
 """Batch norm of rows that stand for several."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -8,6 +8,24 @@ from torch.autograd.function import once_differentiable
 
 from pucl.encoders.running import remember
 from pucl.shapes import Float, Tensor
+
+
+class Counts(NamedTuple):
+    """How many rows each row stands for, found out once for all layers.
+
+    Args:
+        share: Of each, in all rows that there are.
+        total: How many these are.
+    """
+
+    share: Float[Tensor, " row"]
+    total: float
+
+    @classmethod
+    def of(cls, copies: Float[Tensor, " row"], dtype: torch.dtype) -> "Counts":
+        """From the numbers themselves."""
+        total = float(copies.sum())
+        return cls(copies.to(dtype) / total, total)
 
 
 class CountedBatchNorm(nn.BatchNorm1d):
@@ -27,47 +45,44 @@ class CountedBatchNorm(nn.BatchNorm1d):
     def forward(  # noqa: D102 (the class says it)
         self,
         input: Float[Tensor, "row channel"],  # noqa: A002 (torch's name)
-        copies: Float[Tensor, " row"] | None = None,
+        counts: Counts | None = None,
     ) -> Float[Tensor, "row channel"]:
-        if copies is None or not self.training:
+        if counts is None or not self.training:
             return super().forward(input)
-        count = float(copies.sum())
         y: Tensor
         y, mean, variance = _CountedNorm.apply(  # type: ignore[no-untyped-call]
-            input, copies.to(input.dtype), self.weight, self.bias, count, self.eps
+            input, counts.share, self.weight, self.bias, self.eps
         )
-        remember(self, mean, variance, count)
+        remember(self, mean, variance, counts.total)
         return y
 
 
 class _CountedNorm(torch.autograd.Function):
     r"""The normalised rows, with the mean and the variance, which have no gradient of their own.
 
-    With g the gradient of y, that of x is
+    With g the gradient of y and :math:`s_i = w_i / n` the share of a row, that of x is
 
     .. math:: \frac{\gamma}{\sqrt{\sigma^2 + \epsilon}}
-        \Bigl(g_i - \frac{w_i}{n} \bigl(\textstyle\sum_j g_j + \hat x_i \sum_j g_j \hat x_j\bigr)\Bigr).
+        \Bigl(g_i - s_i \bigl(\textstyle\sum_j g_j + \hat x_i \sum_j g_j \hat x_j\bigr)\Bigr).
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, copies: Tensor, weight: Tensor, bias: Tensor, count: float, eps: float
+        ctx: Any, x: Tensor, share: Tensor, weight: Tensor, bias: Tensor, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        mean = copies @ x / count
-        normal = x - mean
-        variance = copies @ normal.square() / count
-        scale = (variance + eps).rsqrt()
-        normal.mul_(scale)
-        ctx.save_for_backward(normal, copies, weight, scale)
-        ctx.count = count
+        mean = share @ x
+        centred = x - mean
+        variance = share @ centred.square()
+        scale = (variance + eps).rsqrt_()
+        ctx.save_for_backward(centred, share, weight, scale)
         ctx.mark_non_differentiable(mean, variance)
-        return torch.addcmul(bias, normal, weight), mean, variance
+        return torch.addcmul(bias, centred, weight * scale), mean, variance
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        normal, copies, weight, scale = ctx.saved_tensors
+        centred, share, weight, scale = ctx.saved_tensors
         g = gradients[0]
-        of_bias, of_weight = g.sum(0), (g * normal).sum(0)
-        shared = torch.addcmul(of_bias, normal, of_weight).mul_((copies / ctx.count)[:, None])
-        return (g - shared).mul_(weight * scale), None, of_weight, of_bias, None, None
+        of_bias, of_weight = g.sum(0), (g * centred).sum(0).mul_(scale)
+        shared = torch.addcmul(of_bias, centred, of_weight * scale).mul_(share[:, None])
+        return torch.sub(g, shared, out=shared).mul_(weight * scale), None, of_weight, of_bias, None

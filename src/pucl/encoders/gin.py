@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from pucl.encoders.counted import CountedBatchNorm
+from pucl.encoders.counted import CountedBatchNorm, Counts
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -87,9 +87,10 @@ class GIN(nn.Module):
         """The vector of each node, and of each graph."""
         x, kept = graphs.x, []
         copies: Tensor | None = getattr(graphs, "copies", None)
+        counts = None if copies is None else Counts.of(copies, x.dtype)
         incoming, outgoing = _neighbours(graphs)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(torch.relu_(convolution(x, incoming, outgoing)), copies)
+            x = norm(torch.relu_(convolution(x, incoming, outgoing)), counts)
             kept.append(x)
         local: Tensor = _SideBySide.apply(*kept)  # type: ignore[no-untyped-call]
         whole: Tensor = _GraphSum.apply(local, graphs.graph_of, graphs.graphs, copies)  # type: ignore[no-untyped-call]

@@ -229,7 +229,8 @@ class Training(Generic[_Samples]):
         if comparisons:
             correction = self.correction.at(self.step / self.steps) if self.framework.ready else Plain()
             settled = [self._settle(pairs, correction) for pairs in comparisons]
-            loss = torch.stack([each for each, _ in settled]).sum()
+            first, *others = (each for each, _ in settled)
+            loss = sum(others, first)
             metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
             self._descend(loss, metrics["loss"])
             self.tally.add(metrics)
@@ -299,15 +300,15 @@ class Training(Generic[_Samples]):
 
 def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, float]:
     """What one step came to, the means over its comparisons; asked of the device at once."""
-    means = [
-        torch.stack([getattr(outcome, name) for outcome in outcomes]).mean()
-        for name in ("floored", "positive_similarity", "unlabelled_similarity")
-    ]
-    value, floored, positive, unlabelled = torch.stack([loss, *(mean.to(loss.dtype) for mean in means)]).tolist()
+    names = ("floored", "positive_similarity", "unlabelled_similarity")
+    asked = [getattr(outcome, name).to(loss.dtype) for name in names for outcome in outcomes]
+    value, *rest = torch.stack([loss, *asked]).tolist()
+    count = len(outcomes)
+    floored, positive, unlabelled = (sum(rest[start : start + count]) / count for start in range(0, len(rest), count))
     return {
         "loss": value,
         "floored": floored,
-        "tau_plus": sum(outcome.tau_plus for outcome in outcomes) / len(outcomes),
+        "tau_plus": sum(outcome.tau_plus for outcome in outcomes) / count,
         "positive_similarity": positive,
         "unlabelled_similarity": unlabelled,
     }

@@ -43,7 +43,8 @@ class LeftOut(NamedTuple):
             return None
         query_ids, key_ids = self.by_id
         if torch.equal(key_ids, torch.arange(len(key_ids))):  # Graphs by their numbers.
-            return query_ids if int(query_ids.min()) >= 0 and int(query_ids.max()) < len(key_ids) else None
+            least, most = (int(end) for end in query_ids.aminmax())
+            return query_ids if least >= 0 and most < len(key_ids) else None
         place = self.place()
         return None if place is None or int(place.min()) < 0 else place
 
