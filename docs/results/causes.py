@@ -48,7 +48,7 @@ def told(parts: dict[str, Any], runs: Path) -> list[str]:
         if worst:
             shares = ", ".join(f"{row} {percent(share)}" for row, share in worst.items())
             fallen = [row["name"] for row in part["lines"] if row["name"] in worst and below(row)]
-            loss = f"; {', '.join(fallen)} end below plain by more than chance" if fallen else ""
+            loss = f"; below plain by more than chance in the end: {', '.join(fallen)}" if fallen else ""
             clear = [row for row in floors_of(part, runs) if row not in worst]
             others = f", unlike those of {', '.join(clear)}" if clear else ""
             sentences.append(
