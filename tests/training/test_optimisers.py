@@ -49,7 +49,7 @@ def test_adam_and_sgd_are_torchs() -> None:
         ("adam", lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.8, 0.999), weight_decay=0.01)),
         ("sgd", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, weight_decay=0.01)),
     ):
-        # In double precision: a bias before a batch norm has no gradient but rounding, which Adam makes as large as any.
+        # In double precision: a bias before a batch norm has but rounding for a gradient, and Adam makes it large.
         ours = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).double()
         theirs = copy.deepcopy(ours)
         first, second = make_optimiser(name, ours.parameters(), 0.1, 0.8, 0.01), reference(theirs.parameters())
