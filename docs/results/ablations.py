@@ -61,13 +61,16 @@ def of_alpha_and_c(rows: list[dict[str, Any]]) -> list[str]:
     plain = next(row for row in rows if row["name"] == "plain")
     gains = [row["scores"]["linear"]["mean"] - plain["scores"]["linear"]["mean"] for row in cells]
     low, high = min(row["tau_plus"] for row in cells), max(row["tau_plus"] for row in cells)
+    worst = max(cells, key=lambda row: row["floored"])
     slope, margin = line_over([row["tau_plus"] for row in cells], gains)
     return [
         f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and lie {mean(gains):+.2f} from plain in "
         f"the mean ({min(gains):+.2f} to {max(gains):+.2f}).",
         *among(cells),
-        f"A line through all of them over tau' rises by {slope / 10:+.2f} ± {margin / 10:.2f} points (95 %) for "
-        "0.1 of tau', the one number of both that reaches the loss.",
+        f"A line through all of them over tau', the one number of both that reaches the loss, changes by "
+        f"{slope / 10:+.2f} ± {margin / 10:.2f} points (95 %) for 0.1 of tau'.",
+        f"Most anchors stand at the floor, in the last epoch, at tau' {worst['tau_plus']:.3f}: "
+        f"{percent(worst['floored'], 1)}.",
     ]
 
 
