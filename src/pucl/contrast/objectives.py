@@ -215,72 +215,85 @@ class JensenShannon:
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
-        average, above, below = _softplus_means(summary)
-        if isinstance(floor, str):
-            lowest = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
-            least = softplus(lowest)
-        else:
-            least = floor * average
-        negatives, floored = corrected_mean(average, above, odds, least.reshape(-1))
-        some = summary.count > 0
-        return below + torch.where(some, negatives, 0.0), floored & some
+        positives = summary.positives()
+        sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
+        least = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
+        losses: Tensor
+        floored: Tensor
+        losses, floored = _JensenShannonLosses.apply(  # type: ignore[no-untyped-call]
+            summary.unlabelled,
+            summary.positive,
+            softplus(least),
+            summary.positive_mask,
+            summary.member,
+            summary.copies,
+            torch.stack([sizes, positives, positives]).clamp_min_(1),
+            summary.count > 0,
+            odds,
+            None if isinstance(floor, str) else floor,
+        )
+        return losses, floored
 
 
-def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """log(1 + exp(x)); torch's own turns linear at 20, where float64 still sees the difference."""
-    return F.softplus(x, threshold=40.0)
+class _JensenShannonLosses(torch.autograd.Function):
+    r"""The loss of each anchor, and whether it stands at the floor.
 
+    With A, P and Q the means over an anchor's rows, of the averages and of softplus(p) and softplus(-p), it is
+    :math:`Q + \max((1 + \omega) A - \omega P, \text{floor})`.
 
-def _softplus_means(
-    summary: Summary,
-) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, " anchor"]]:
-    """Means over the rows of each anchor: of the averages, and of softplus(p) and softplus(-p) of the positives."""
-    positives = summary.positives()
-    sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
-    counts = torch.stack([sizes, positives, positives]).clamp_min_(1)
-    means: Tensor = _SoftplusMeans.apply(  # type: ignore[no-untyped-call]
-        summary.unlabelled, summary.positive, summary.positive_mask, summary.member, summary.copies, counts
-    )
-    average, above, below = means
-    return average, above, below
-
-
-class _SoftplusMeans(torch.autograd.Function):
-    """The three means of an anchor, [3, anchor].
-
-    Written out because they go the same way, there and back: for a small batch of graphs, the many steps of an
-    automatic gradient take longer than what they compute.
+    The gradient is written out: in a small batch of graphs, the many steps of an automatic one take longer than what
+    they compute.
     """
 
     @staticmethod
     def forward(
         unlabelled: Tensor,
         positive: Tensor,
+        least: Tensor,
         mask: Tensor | None,
         member: Tensor | None,
         copies: Tensor | None,
         counts: Tensor,
-    ) -> Tensor:
+        some: Tensor,
+        odds: float,
+        share: float | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The floor is `least`, or this share of A; `counts` are what the sums for A, P and Q are divided by."""
         both = softplus(torch.stack([positive, -positive]))
         both = (both if mask is None else both.masked_fill(~mask, 0.0)).sum(dim=2)
         rows = torch.cat([unlabelled[None], both]).T
         if member is not None:
             rows = sum_groups(times(rows, copies), member, counts.shape[1])
-        return rows.T / counts
+        average, above, below = rows.T / counts
+        floor = least.reshape(1) if share is None else share * average
+        negatives, floored = corrected_mean(average, above, odds, floor)
+        return below + torch.where(some, negatives, 0.0), floored & some
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], _output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[1:])
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, positive, _, mask, member, copies, counts, some, ctx.odds, ctx.share = inputs
+        ctx.save_for_backward(positive, mask, member, copies, counts, some, output[1])
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        positive, mask, member, copies, counts = ctx.saved_tensors
-        rows = (gradients[0] / counts).T.contiguous()  # Rows that lie apart are slow to be taken again and again.
+        positive, mask, member, copies, counts, some, floored = ctx.saved_tensors
+        g = gradients[0]
+        above_floor = g * (some & ~floored)
+        at_floor = g * floored
+        of_average = above_floor * (1 + ctx.odds) + (0 if ctx.share is None else at_floor * ctx.share)
+        rows = torch.stack([of_average, above_floor * -ctx.odds, g], dim=1) / counts.T
         if member is not None:
             rows = times(rows.index_select(0, member), copies)
         slopes = rows[:, 1:2] * torch.sigmoid(positive) - rows[:, 2:] * torch.sigmoid(-positive)
         slopes = slopes if mask is None else slopes.masked_fill(~mask, 0.0)
-        return rows[:, 0], slopes, None, None, None, None
+        of_least = at_floor.sum() if ctx.needs_input_grad[2] and ctx.share is None else None
+        return rows[:, 0], slopes, of_least, *[None] * 7
+
+
+def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """log(1 + exp(x)); torch's own turns linear at 20, where float64 still sees the difference."""
+    return F.softplus(x, threshold=40.0)
 
 
 OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": JensenShannon()}
