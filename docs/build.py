@@ -24,7 +24,14 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "theory.md": (theory_page, ("theory/theory.json",)),
     "benchmarks.md": (
         benchmarks_page,
-        ("bench/loss.json", "bench/loss-large.json", "bench/train.json", "bench/graph.json", "bench/grid.json"),
+        (
+            "bench/loss.json",
+            "bench/loss-large.json",
+            "bench/train.json",
+            "bench/graph.json",
+            "bench/graph-one-thread.json",
+            "bench/grid.json",
+        ),
     ),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
     "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),

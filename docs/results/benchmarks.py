@@ -11,6 +11,7 @@ def benchmarks_page(
     large: dict[str, Any],
     training: dict[str, Any] | None,
     graphs: dict[str, Any] | None,
+    one_thread: dict[str, Any] | None,
     grid: dict[str, Any] | None,
 ) -> str:
     """docs/benchmarks.md from records/bench: losses, and the rest as far as it was measured."""
@@ -39,9 +40,12 @@ def benchmarks_page(
     absent = ", ".join(usual["absent_peers"])
     if absent:
         lines += ["", f"Not installed where this was measured: {absent}."]
-    for record, section in ((training, training_section), (graphs, graphs_section), (grid, grid_section)):
-        if record is not None:
-            lines += ["", *section(record)]
+    if training is not None:
+        lines += ["", *training_section(training)]
+    if graphs is not None:
+        lines += ["", *graphs_section(graphs, one_thread)]
+    if grid is not None:
+        lines += ["", *grid_section(grid)]
     return "\n".join(lines) + "\n"
 
 
@@ -119,7 +123,7 @@ def benchmark_table(record: dict[str, Any]) -> list[str]:
     return markdown(header, table)
 
 
-def graphs_section(record: dict[str, Any]) -> list[str]:
+def graphs_section(record: dict[str, Any], one_thread: dict[str, Any] | None = None) -> list[str]:
     """What InfoGraph costs beyond its network, and its evaluation against scikit-learn's."""
     machine, settings = record["machine"], record["settings"]
     lines = [
@@ -137,6 +141,14 @@ def graphs_section(record: dict[str, Any]) -> list[str]:
             f"{settings['batch_size']} graphs.{folded_sentence(record)}",
             "",
             *graph_training_table(record),
+        ]
+    if one_thread is not None:
+        lines += [
+            "",
+            "With one thread, which each run of a comparison or table has where there are as many runs as cores, made "
+            f"by `{one_thread['command']}`:",
+            "",
+            *graph_training_table(one_thread),
         ]
     if record["svm"]:
         lines += [
