@@ -1,6 +1,5 @@
 """Many runs: what is finished is skipped, what was interrupted goes on, and one that fails does not stop the rest."""
 
-import json
 import os
 import signal
 import threading
@@ -19,14 +18,12 @@ import torch
 from pucl import processes
 from pucl.devices import usable_cores
 from pucl.experiments.cluster import ray_cluster
-from pucl.experiments.config import PLAIN, RunConfig
+from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
-from pucl.experiments.log import same_data
-from pucl.experiments.reuse import bring_finished
+from pucl.experiments.reuse import bring_finished, on_same_data
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
-from pucl.experiments.task import make_task
 from pucl.progress import duration
 
 NOWHERE: Positions = {}
@@ -119,7 +116,7 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     """
     if len({job.place for job in jobs}) < len(jobs):
         raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
-    same = _on_same_data(means.root)
+    same = on_same_data(means.root)
     if means.reuse:
         wanted = {job.place: job.config for job in jobs}
         brought = processes.from_first(lambda: bring_finished(wanted, out, means.reuse, same))
@@ -214,22 +211,6 @@ def _finished(
             if result is not None and directory.config() == job.config and counts(job.config, result):
                 done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
     return done
-
-
-def _on_same_data(root: Path | None) -> Callable[[RunConfig, Result], bool]:
-    """Whether a run's result is of the data that are here now; those of a set are read once for all its runs."""
-    here: dict[str, Result] = {}
-
-    def same(config: RunConfig, result: Result) -> bool:
-        if "data" not in result:  # Of an earlier version.
-            return True
-        plain = replace(config, correction=PLAIN, settings={}, seed=0)
-        place = json.dumps(plain.as_json())
-        if place not in here:
-            here[place] = make_task(plain, root).fingerprint()
-        return same_data(result["data"], here[place])
-
-    return same
 
 
 def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display, live: Live | None) -> Iterator[Done]:

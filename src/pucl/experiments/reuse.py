@@ -1,15 +1,19 @@
-"""Runs that were made for another purpose: what is finished elsewhere is copied here, not run again."""
+"""Runs that need not be made again: those on the same data count, and what is finished elsewhere is copied here."""
 
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from pucl.experiments.catalogue import FINISHED, find_runs
-from pucl.experiments.config import RunConfig
+from pucl.experiments.config import PLAIN, RunConfig
 from pucl.experiments.directory import RunDirectory
+from pucl.experiments.log import same_data
+from pucl.experiments.task import make_task
 from pucl.files import whole_file
 
 
@@ -42,6 +46,22 @@ def bring_finished(
                 _copy(RunDirectory(found.path), out / place)
                 brought.append(place)
     return brought
+
+
+def on_same_data(root: Path | None) -> Callable[[RunConfig, dict[str, Any]], bool]:
+    """Whether a run's result is of the data that are here now; those of a set are read once for all its runs."""
+    here: dict[str, dict[str, Any]] = {}
+
+    def same(config: RunConfig, result: dict[str, Any]) -> bool:
+        if "data" not in result:  # Of an earlier version.
+            return True
+        plain = replace(config, correction=PLAIN, settings={}, seed=0)
+        place = json.dumps(plain.as_json())
+        if place not in here:
+            here[place] = make_task(plain, root).fingerprint()
+        return same_data(result["data"], here[place])
+
+    return same
 
 
 def _copy(source: RunDirectory, target: Path) -> None:
