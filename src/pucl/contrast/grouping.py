@@ -31,22 +31,16 @@ def pool(
         The summary of the groups, and what their losses are to be multiplied with so that the mean over groups is the
         mean over anchors: a large group counts for more.
     """
-    groups, dtype = int(group.max()) + 1, summary.positive.dtype
-    if copies is None:
-        sizes, total = torch.bincount(group, minlength=groups).to(dtype), float(len(group))
-    else:
-        copies = copies.to(dtype)
-        sizes, total = sum_groups(copies, group, groups), float(copies.sum())
-    if summary.positive_mask is None:
-        present = sizes * summary.positive.shape[1]
-    else:
+    groups = int(group.max()) + 1
+    copies = None if copies is None else copies.to(summary.positive.dtype)
+    here = torch.ones_like(summary.count) if copies is None else copies
+    sizes, count = sum_groups(torch.stack([here, here * summary.count], dim=1), group, groups).unbind(1)
+    present = None
+    if summary.positive_mask is not None:
         present = sum_groups(times(summary.positives(), copies), group, groups)
+    elif not sizes.all():
+        present = sizes * summary.positive.shape[1]
     pooled = replace(
-        summary,
-        member=group,
-        copies=copies,
-        sizes=sizes,
-        present=present,
-        count=sum_groups(times(summary.count, copies), group, groups) / sizes.clamp_min(1),
+        summary, member=group, copies=copies, sizes=sizes, present=present, count=count / sizes.clamp_min(1)
     )
-    return pooled, sizes * (groups / total)
+    return pooled, sizes * (groups / float(sizes.sum()))

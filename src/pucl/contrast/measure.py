@@ -44,7 +44,7 @@ def corrected_mean(
     unlabelled: Float[Tensor, " anchor"],
     positive: Float[Tensor, " anchor"],
     odds: float,
-    floor: Float[Tensor, "#anchor"],
+    floor: float | Float[Tensor, "#anchor"],
 ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
     """E^-[g] from A and P, for functions g that need no log space."""
     if odds == 0:

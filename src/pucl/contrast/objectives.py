@@ -34,7 +34,7 @@ class Summary:
         member: The anchor that each row of positives belongs to, where one anchor stands for a group; None if each has
             its own row.
         sizes: How many rows each anchor then has, copies included.
-        present: How many positives each anchor then has.
+        present: How many positives each anchor then has, where some may have none; None if each row has all of its own.
         copies: How many equal rows (without `member` how many equal anchors) each one stands for; None for one.
         unlabelled: The weighted average of g over the unlabelled samples of each row, in the objective's own scale
             (InfoNCE: its logarithm).
@@ -71,6 +71,8 @@ class Summary:
         """How many positives each anchor has."""
         if self.present is not None:
             return self.present
+        if self.sizes is not None:
+            return self.sizes * self.positive.shape[1]
         if self.positive_mask is None:
             return self.positive.new_full((len(self.positive),), self.positive.shape[1])
         return self.positive_mask.sum(dim=1).to(self.positive.dtype)
@@ -215,19 +217,23 @@ class JensenShannon:
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
-        positives = summary.positives()
-        sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
-        least = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
+        least, counts = _least_softplus(summary.lowest), None
+        if summary.positive_mask is not None:
+            positives = summary.positives()
+            sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
+            counts = torch.stack([sizes, positives, positives], dim=1).clamp_min_(1)
+        elif summary.sizes is not None:
+            counts = summary.sizes.clamp_min(1)[:, None]
         losses: Tensor
         floored: Tensor
-        losses, floored = _JensenShannonLosses.apply(  # type: ignore[no-untyped-call]
+        losses, floored, _ = _JensenShannonLosses.apply(  # type: ignore[no-untyped-call]
             summary.unlabelled,
             summary.positive,
-            softplus(least),
+            least,
             summary.positive_mask,
             summary.member,
             summary.copies,
-            torch.stack([sizes, positives, positives]).clamp_min_(1),
+            counts,
             summary.count > 0,
             odds,
             None if isinstance(floor, str) else floor,
@@ -236,7 +242,7 @@ class JensenShannon:
 
 
 class _JensenShannonLosses(torch.autograd.Function):
-    r"""The loss of each anchor, and whether it stands at the floor.
+    r"""The loss of each anchor, whether it stands at the floor, and whether it learns from its negatives.
 
     With A, P and Q the means over an anchor's rows, of the averages and of softplus(p) and softplus(-p), it is
     :math:`Q + \max((1 + \omega) A - \omega P, \text{floor})`.
@@ -249,46 +255,55 @@ class _JensenShannonLosses(torch.autograd.Function):
     def forward(
         unlabelled: Tensor,
         positive: Tensor,
-        least: Tensor,
+        least: float | Tensor,
         mask: Tensor | None,
         member: Tensor | None,
         copies: Tensor | None,
-        counts: Tensor,
+        counts: Tensor | None,
         some: Tensor,
         odds: float,
         share: float | None,
-    ) -> tuple[Tensor, Tensor]:
-        """The floor is `least`, or this share of A; `counts` are what the sums for A, P and Q are divided by."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The floor is `least`, or this share of A; `counts` are what the sums for A, P and Q are divided by.
+
+        Without a mask the positives of a row are averaged before, and counts are of rows.
+        """
         both = softplus(torch.stack([positive, -positive]))
-        both = (both if mask is None else both.masked_fill(~mask, 0.0)).sum(dim=2)
+        both = both.mean(dim=2) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)
         rows = torch.cat([unlabelled[None], both]).T
         if member is not None:
-            rows = sum_groups(times(rows, copies), member, counts.shape[1])
-        average, above, below = rows.T / counts
-        floor = least.reshape(1) if share is None else share * average
-        negatives, floored = corrected_mean(average, above, odds, floor)
-        return below + torch.where(some, negatives, 0.0), floored & some
+            rows = sum_groups(times(rows, copies), member, len(some))
+        average, above, below = (rows if counts is None else rows / counts).unbind(1)
+        negatives, floored = corrected_mean(average, above, odds, least if share is None else share * average)
+        return below + torch.where(some, negatives, 0.0), floored & some, some & ~floored
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, positive, _, mask, member, copies, counts, some, ctx.odds, ctx.share = inputs
-        ctx.save_for_backward(positive, mask, member, copies, counts, some, output[1])
-        ctx.mark_non_differentiable(output[1])
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        _, positive, _, mask, member, copies, counts, _, ctx.odds, ctx.share = inputs
+        ctx.save_for_backward(positive, mask, member, copies, counts, *output[1:])
+        ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        positive, mask, member, copies, counts, some, floored = ctx.saved_tensors
+        positive, mask, member, copies, counts, floored, learns = ctx.saved_tensors
         g = gradients[0]
-        above_floor = g * (some & ~floored)
-        at_floor = g * floored
-        of_average = above_floor * (1 + ctx.odds) + (0 if ctx.share is None else at_floor * ctx.share)
-        rows = torch.stack([of_average, above_floor * -ctx.odds, g], dim=1) / counts.T
+        of_negatives = g * learns
+        of_average = of_negatives * (1 + ctx.odds)
+        if ctx.share is not None:
+            of_average = of_average + g * floored * ctx.share
+        rows = torch.stack([of_average, of_negatives * -ctx.odds, g], dim=1)
+        rows = rows if counts is None else rows / counts
         if member is not None:
             rows = times(rows.index_select(0, member), copies)
         slopes = rows[:, 1:2] * torch.sigmoid(positive) - rows[:, 2:] * torch.sigmoid(-positive)
-        slopes = slopes if mask is None else slopes.masked_fill(~mask, 0.0)
-        of_least = at_floor.sum() if ctx.needs_input_grad[2] and ctx.share is None else None
+        slopes = slopes / positive.shape[1] if mask is None else slopes.masked_fill(~mask, 0.0)
+        of_least = (g * floored).sum() if ctx.needs_input_grad[2] and ctx.share is None else None
         return rows[:, 0], slopes, of_least, *[None] * 7
+
+
+def _least_softplus(lowest: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:
+    """Softplus of the least logit."""
+    return softplus(lowest) if isinstance(lowest, torch.Tensor) else math.log1p(math.exp(lowest))
 
 
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -320,18 +335,20 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
     losses, floored = objective.losses(summary, correction.odds, floor)
     positive = summary.positive.detach()
     # A group is one anchor, however many stand for others in it.
-    weight = torch.ones_like(losses) if summary.copies is None or summary.member is not None else summary.copies
+    weight = None if summary.member is not None else summary.copies
     if summary.positive_mask is None:
         similarity = positive.mean()
     else:
         present = summary.positive_mask
         similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
-    if summary.positive_mask is not None or summary.member is not None:
+    if summary.positive_mask is not None or summary.present is not None:
         learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
-        losses, weight = torch.where(learns, losses, 0.0), torch.where(learns, weight, 0.0)
+        losses = torch.where(learns, losses, 0.0)
+        weight = torch.where(learns, 1.0 if weight is None else weight, 0.0)
+    at_floor = floored.to(losses.dtype)
     return Outcome(
         loss=losses,
-        floored=torch.where(floored, weight, 0.0).sum() / weight.sum().clamp_min(1),
+        floored=at_floor.mean() if weight is None else (at_floor * weight).sum() / weight.sum().clamp_min(1),
         tau_plus=correction.tau_plus,
         positive_similarity=similarity * summary.temperature,
         unlabelled_similarity=summary.unlabelled_similarity,

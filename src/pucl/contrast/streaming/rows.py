@@ -67,7 +67,7 @@ def softplus_rows(
         torch.gather(logits, 1, own[rows, None], out=positive[rows, None])
         if place is not None:
             hidden: Tensor | None = place[rows, None]
-            total -= logits.gather(1, place[rows, None]).sum()
+            total -= (positive[rows] if place is own else logits.gather(1, place[rows, None])).sum()
         else:
             hidden = left.of_rows(rows)
             if hidden is not None:
