@@ -1,6 +1,7 @@
 """Adam, SGD and LARS by name, and their step size as a function of the position alone."""
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, overload
 
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
+from pucl.shapes import Tensor
 from pucl.texts import did_you_mean
 
 Schedule = Literal["cosine", "constant", "step"]
@@ -72,10 +74,7 @@ class LARS(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Move every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _called(closure)
         for group in self.param_groups:
             for weights in group["params"]:
                 if weights.grad is not None:
@@ -99,9 +98,99 @@ class LARS(Optimizer):
         weights.sub_(velocity)
 
 
+class QuickAdam(Adam):
+    """torch's fused Adam to the same bits, with less around its one call that moves all weights.
+
+    torch sorts the parameters by device and type at every step, and raises a counter of its own for each. For a network
+    of 34 small parameters that takes three times as long as the call. Here they are of one device and type, and their
+    counters are parts of one tensor. The state is torch's.
+
+    Args:
+        parameters: What is trained.
+        lr: The step size.
+        betas: The shares of the running means of gradients and of their squares that stay.
+        weight_decay: How hard weights are drawn to zero.
+    """
+
+    def __init__(
+        self, parameters: list[nn.Parameter], lr: float, betas: tuple[float, float], weight_decay: float
+    ) -> None:
+        super().__init__(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
+        self._step_supports_amp_scaling = False  # A gradient scaler is to divide and to skip by itself.
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Move every parameter that has a gradient."""
+        loss = _called(closure)
+        for number, group in enumerate(self.param_groups):
+            moved = [weights for weights in group["params"] if weights.grad is not None]
+            if not moved:
+                continue
+            states = [self._state_of(weights) for weights in moved]
+            beta1, beta2 = group["betas"]
+            torch._fused_adam_(  # What torch's own step comes to.
+                moved,
+                [weights.grad for weights in moved],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                self._count(number, states),
+                lr=group["lr"],
+                beta1=beta1,
+                beta2=beta2,
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
+                amsgrad=False,
+                maximize=False,
+            )
+        return loss
+
+    def _state_of(self, weights: nn.Parameter) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[weights]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=weights.device)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weights), torch.zeros_like(weights)
+        return state
+
+    def _count(self, group: int, states: list[dict[str, Any]]) -> list[Tensor]:
+        """The counters of these states, one higher."""
+        known: dict[int, tuple[Tensor, list[Tensor]]] = self.__dict__.setdefault("_counters", {})
+        counters, parts = known.get(group, (torch.empty(0), []))
+        now = [state["step"] for state in states]
+        # Others than before: it is the first step, or a state was loaded.
+        if len(now) != len(parts) or not all(map(operator.is_, now, parts)):
+            counters = torch.stack(now)
+            parts = list(counters.unbind())
+            known[group] = counters, parts
+            for state, part in zip(states, parts, strict=True):
+                state["step"] = part
+        counters += 1
+        return parts
+
+
+def _called(closure: Callable[[], float] | None) -> float | None:
+    """The loss, if there is something that computes it anew."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 def _adam(parameters: list[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> Optimizer:
-    # Fused is one pass over the weights where torch's default on a CPU is a dozen.
-    return Adam(parameters, lr=lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=True)
+    betas = (momentum, 0.999)
+    if (
+        len({(parameter.device, parameter.dtype) for parameter in parameters}) == 1
+        and parameters[0].device.type == "cpu"
+    ):
+        return QuickAdam(parameters, lr, betas, weight_decay)
+    # Fused is one pass over the weights where torch's default is a dozen.
+    return Adam(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
 
 
 def _sgd(parameters: list[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> Optimizer:
