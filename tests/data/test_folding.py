@@ -1,6 +1,7 @@
 """Nodes that stand for others: exactly those that a network cannot tell apart, and nothing changes by it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def in_double(graphs: GraphSet, numbers: list[int]) -> Batch[GraphBatch]:
     return Batch(
         samples=samples,
         ids=torch.tensor(numbers),
-        generator=torch.default_generator,
+        begin=torch.Generator,
         part=slice(0, len(numbers)),
         whole=len(numbers),
     )
@@ -129,12 +130,17 @@ def test_neighbours_of_one_kind_are_one_edge() -> None:
 
 def test_batches_and_subsets_have_the_copies_of_their_graphs() -> None:
     graphs = fold(trees(), 2)
-    batch, subset = graphs.batch([4, 1]).to("cpu"), graphs.subset([4, 1])
-    single = [graphs.batch([number]) for number in (4, 1)]
-    for name in ("copies", "edge_copies"):
-        parts = torch.cat([getattr(one, name) for one in single])
-        assert getattr(batch, name).equal(parts)
-        assert getattr(subset, name).tolist() == parts.tolist()
+    batch: Any = graphs.batch([4, 1]).to("cpu")
+    subset: Any = graphs.subset([4, 1])
+    single: list[Any] = [graphs.batch([number]) for number in (4, 1)]
+    copies = torch.cat([one.copies for one in single])
+    assert batch.copies.equal(copies)
+    assert subset.copies.tolist() == copies.tolist()
+    for whole, first, second in zip(batch.neighbours, *(one.neighbours for one in single), strict=True):
+        assert whole.members.equal(torch.cat([first.members, second.members + len(single[0].x)]))
+        assert whole.starts.equal(torch.cat([first.starts, second.starts[1:] + first.starts[-1]]))
+        assert whole.copies.equal(torch.cat([first.copies, second.copies]))
+    assert subset.edge_copies.tolist() == batch.neighbours[0].copies.tolist()  # Edges come sorted by their ends.
     assert batch.edge_index.equal(torch.cat([single[0].edge_index, single[1].edge_index + len(single[0].x)], dim=1))
 
 

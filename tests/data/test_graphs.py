@@ -292,10 +292,8 @@ def test_structure_tells_shapes() -> None:
 
 def test_sets_know_whether_they_are_undirected() -> None:
     assert load_graphs("shapes").undirected
-    assert load_graphs("shapes").batch([1]).to("cpu").undirected
     graphs = random_set()
     assert not graphs.undirected
-    assert not graphs.batch([0]).undirected
     both = replace(
         graphs,
         edges=np.concatenate([graphs.edges, graphs.edges[::-1]], axis=1)[:, two_of_each(graphs.edge_start)],

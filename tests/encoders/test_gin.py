@@ -69,10 +69,10 @@ def directed() -> GraphBatch:
 
 
 def shuffled() -> GraphBatch:
-    """Both directions of every edge, in no order, and nobody has said that they are there."""
+    """Both directions of every edge, in no order, and no lists of neighbours."""
     batch = doubled([0, 150, 399])
     order = torch.randperm(batch.edge_index.shape[1])
-    return replace(batch, edge_index=batch.edge_index[:, order], undirected=False)
+    return replace(batch, edge_index=batch.edge_index[:, order], neighbours=None)
 
 
 def nodes_in_no_order() -> GraphBatch:
@@ -143,7 +143,7 @@ def test_whoever_has_nodes_edges_and_graphs_will_do() -> None:
     batch = load_graphs("shapes").batch([3, 7])
     encoder = GIN(batch.x.shape[1]).eval()
     bare = SimpleNamespace(x=batch.x, edge_index=batch.edge_index, graph_of=batch.graph_of, graphs=batch.graphs)
-    assert batch.undirected
+    assert batch.neighbours is not None
     torch.testing.assert_close(encoder(bare)[0], encoder(batch)[0])
 
 

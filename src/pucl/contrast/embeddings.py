@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from pucl.contrast.functions import signed
 from pucl.shapes import Float, Tensor
 
 SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
@@ -51,6 +52,7 @@ class _Unit(torch.autograd.Function):
     """
 
     @staticmethod
+    @signed
     def forward(vectors: Tensor, length: Tensor) -> Tensor:
         return vectors * _Unit._scale(length)
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Correction
+from pucl.contrast.functions import signed
 from pucl.contrast.measure import corrected_log_mean, corrected_mean
 from pucl.shapes import Bool, Float, Int, Tensor
 
@@ -252,6 +253,7 @@ class _JensenShannonLosses(torch.autograd.Function):
     """
 
     @staticmethod
+    @signed
     def forward(
         unlabelled: Tensor,
         positive: Tensor,

@@ -35,7 +35,7 @@ def fold(graphs: GraphSet, depth: int) -> GraphSet:
         raise ValueError(f"{graphs.name}: graphs are folded once, got some that are already")
     kind_of, first = _kinds(_colours(graphs, depth))
     graph_of = np.repeat(np.arange(len(graphs)), np.diff(graphs.node_start))
-    source, target = _edges(graphs)
+    source, target = graphs.edge_rows()
     kept = first[kind_of[target]] == target
     pair, edge_copies = np.unique(kind_of[target[kept]] * len(first) + kind_of[source[kept]], return_counts=True)
     to_kind, from_kind = np.divmod(pair, len(first))
@@ -68,7 +68,7 @@ def _colours(graphs: GraphSet, depth: int) -> Hashes:
     values = graphs.values + np.float32(0)  # Which turns -0 into 0.
     for column in (*values.view(np.uint32).T, *graphs.kinds.T):
         colour = _mixed(colour + _mixed(column.astype(np.uint64)))
-    source, target = _edges(graphs)
+    source, target = graphs.edge_rows()
     order = np.argsort(target, kind="stable")
     source, ends = source[order], np.cumsum(np.bincount(target, minlength=graphs.nodes))
     for _ in range(depth):
@@ -85,11 +85,6 @@ def _kinds(colour: Hashes) -> tuple[Places, Places]:
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
     return number[place], first[order]
-
-
-def _edges(graphs: GraphSet) -> Places:
-    """From and to, as numbers of nodes among those of all graphs."""
-    return np.asarray(graphs.edges + np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start)))
 
 
 def _starts(graph_of: Places, graphs: int) -> Places:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pucl.data.images import DataError
+from pucl.encoders.lists import Lists
 from pucl.shapes import Float, Int, Tensor
 from pucl.texts import install
 
@@ -30,29 +31,53 @@ class GraphBatch:
         edge_index: Edges as rows of ``x``: from, to.
         graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
         graphs: How many graphs.
-        undirected: Whether it is known that every edge is there in both directions, equally often.
         copies: How many equal nodes each one stands for; None for one. See `pucl.data.folding.fold`.
-        edge_copies: How many edges to the node that it leads to each one stands for; None for one.
+        neighbours: What encoders need of the edges: for each node those from which edges come to it, and those to which
+            edges go. None: they find it out by themselves.
+        nodes: Likewise the nodes of each graph.
     """
 
     x: Float[Tensor, "node feature"]
     edge_index: Int[Tensor, "2 edge"]
     graph_of: Int[Tensor, " node"]
     graphs: int
-    undirected: bool = False
     copies: Float[Tensor, " node"] | None = None
-    edge_copies: Float[Tensor, " edge"] | None = None
+    neighbours: tuple[Lists, Lists] | None = None
+    nodes: Lists | None = None
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
+        if self.x.device == torch.device(device):
+            return self
+        neighbours = None if self.neighbours is None else [lists.to(device) for lists in self.neighbours]
         return replace(
             self,
             x=self.x.to(device),
             edge_index=self.edge_index.to(device),
             graph_of=self.graph_of.to(device),
             copies=None if self.copies is None else self.copies.to(device),
-            edge_copies=None if self.edge_copies is None else self.edge_copies.to(device),
+            neighbours=None if neighbours is None else (neighbours[0], neighbours[1]),
+            nodes=None if self.nodes is None else self.nodes.to(device),
         )
+
+
+class _Edges(NamedTuple):
+    """The edges of a set with what comes of sorting them, so that a batch takes its part of all of it at once.
+
+    There are lists of neighbours for both directions, by source and by target, or for one if they are the same.
+
+    Args:
+        table: int32 [row, edge]: from, to, and neighbours of one node after the other, as numbers of nodes inside of
+            their graph. The edges of a graph are in the same columns of every row.
+        rows: In which of them the neighbours of each direction are: one of the first two, where edges are stored so.
+        counts: int64 [direction, node], how many neighbours each has.
+        copies: float32 [direction, edge], how often each neighbour counts; None for once.
+    """
+
+    table: NDArray[np.int32]
+    rows: list[int]
+    counts: NDArray[np.int64]
+    copies: NDArray[np.float32] | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,12 +175,16 @@ class GraphSet:
 
     @cached_property
     def undirected(self) -> bool:
-        """Whether every edge is there in both directions, equally often. Found out once: encoders save a sort by it."""
+        """Whether every edge is there in both directions, equally often: neighbours are then the same both ways."""
         if self.edge_copies is not None:
             return False  # A leaf has one edge from its hub, the hub one for all such leaves.
-        rows = self.edges + np.repeat(self.node_start[:-1], np.diff(self.edge_start))
+        rows = self.edge_rows()
         there, back = rows[0] * self.nodes + rows[1], rows[1] * self.nodes + rows[0]
         return bool(np.array_equal(np.sort(there), np.sort(back)))
+
+    def edge_rows(self) -> NDArray[np.int64]:
+        """From and to, as numbers of nodes among those of all graphs."""
+        return np.asarray(self.edges + np.repeat(self.node_start[:-1], np.diff(self.edge_start)))
 
     def subset(self, indices: Indices) -> "GraphSet":
         """The graphs with these numbers, copied, in this order."""
@@ -182,16 +211,27 @@ class GraphSet:
         chosen = self._chosen(indices)
         nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
         counts = _counts(self.node_start, chosen)
-        first = np.cumsum(counts) - counts  # The row of each graph's first node in this batch.
-        edge_index = np.take(self.edges, edges, axis=1) + np.repeat(first, _counts(self.edge_start, chosen))
+        starts = _starts(counts)
+        shift = np.repeat(
+            starts[:-1], _counts(self.edge_start, chosen)
+        )  # To the rows of the edge's graph in this batch.
+        table = torch.from_numpy(np.take(self._edges.table, edges, axis=1) + shift)
+        begins = np.zeros((len(self._edges.rows), len(nodes) + 1), np.int64)
+        np.cumsum(np.take(self._edges.counts, nodes, axis=1), axis=1, out=begins[:, 1:])
+        often = None if self._edges.copies is None else torch.from_numpy(np.take(self._edges.copies, edges, axis=1))
+        lists = [
+            Lists(table[row], torch.from_numpy(begins[way]), None if often is None else often[way])
+            for way, row in enumerate(self._edges.rows)
+        ]
+        copies = None if self.copies is None else torch.from_numpy(self.copies[nodes])
         return GraphBatch(
             x=torch.from_numpy(self._expanded(nodes)),
-            edge_index=torch.from_numpy(edge_index),
+            edge_index=table[:2],
             graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
             graphs=len(chosen),
-            undirected=self.undirected,
-            copies=None if self.copies is None else torch.from_numpy(self.copies[nodes]),
-            edge_copies=None if self.edge_copies is None else torch.from_numpy(self.edge_copies[edges]),
+            copies=copies,
+            neighbours=(lists[-1], lists[0]),
+            nodes=Lists(torch.arange(len(nodes)), torch.from_numpy(starts), copies),
         )
 
     def to_pyg(self) -> "list[Data]":
@@ -210,6 +250,23 @@ class GraphSet:
             y = None if self.labels is None else torch.tensor([self.labels[number]])
             graphs.append(Data(x=one.x, edge_index=one.edge_index, y=y))
         return graphs
+
+    @cached_property
+    def _edges(self) -> _Edges:
+        """Sorted once for all batches."""
+        ends = self.edge_rows()
+        table, rows, counts, copies = [*self.edges], [], [], []
+        for owner, member in ((0, 1),) if self.undirected else ((0, 1), (1, 0)):
+            order = np.argsort(ends[owner], kind="stable")  # Edges of a graph stay together, as its nodes are.
+            if np.array_equal(order, np.arange(len(order))):
+                rows.append(member)
+            else:
+                rows.append(len(table))
+                table.append(self.edges[member][order])
+            counts.append(np.bincount(ends[owner], minlength=self.nodes))
+            if self.edge_copies is not None:
+                copies.append(self.edge_copies[order])
+        return _Edges(np.stack(table), rows, np.stack(counts), np.stack(copies) if copies else None)
 
     def _expanded(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """Features of some nodes, with their kinds one-hot."""

@@ -4,14 +4,14 @@ What moves numbers from node to node (sums over neighbours and graphs, layers si
 gradients of its own: with tens of thousands of nodes in a batch it would take longer than the networks.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pucl.encoders.counted import CountedBatchNorm, Counts
+from pucl.encoders.lists import Lists, lists_of
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -62,11 +62,11 @@ class GIN(nn.Module):
         Nodes [node, inputs] to [node, features], and graphs [graph, features].
 
     Note:
-        Edges may come in any order. Those that rise by their first row, of graphs that say that they are ``undirected``
-        (as all batches of a `GraphSet` that is), are taken as they are; others are sorted at each call.
+        Edges may come in any order; they are sorted at each call. Batches of a `pucl.data.GraphSet` bring the lists
+        ``neighbours`` and ``nodes`` that come of it, made from what was sorted once for the set.
 
-        In graphs with ``copies`` and ``edge_copies``, as `pucl.data.folding.fold` makes them, a node counts as so many
-        in batch norms and in the sum over its graph, and an edge as so many in the sum over neighbours.
+        In graphs with ``copies``, as `pucl.data.folding.fold` makes them, a node counts as so many in batch norms and
+        in the sum over its graph; their lists say how often a neighbour counts.
 
     References:
         Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019; Sun et al., InfoGraph, ICLR 2020.
@@ -92,8 +92,12 @@ class GIN(nn.Module):
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(torch.relu_(convolution(x, incoming, outgoing)), counts)
             kept.append(x)
-        local: Tensor = _SideBySide.apply(*kept)  # type: ignore[no-untyped-call]
-        whole: Tensor = _GraphSum.apply(local, graphs.graph_of, graphs.graphs, copies)  # type: ignore[no-untyped-call]
+        nodes: Lists | None = getattr(graphs, "nodes", None)
+        if nodes is None:
+            nodes = lists_of(graphs.graph_of, None, graphs.graphs, copies)
+        local: Tensor
+        whole: Tensor
+        local, whole = _Gathered.apply(graphs.graph_of, copies, nodes, *kept)  # type: ignore[no-untyped-call]
         return local, whole
 
 
@@ -116,7 +120,7 @@ class Convolution(nn.Module):
                 layer.reset_parameters()
 
     def forward(
-        self, x: Float[Tensor, "node inputs"], incoming: "_Lists", outgoing: "_Lists"
+        self, x: Float[Tensor, "node inputs"], incoming: Lists, outgoing: Lists
     ) -> Float[Tensor, "node hidden"]:
         """One step further."""
         together: Tensor = _NeighbourSum.apply(x, incoming, outgoing)  # type: ignore[no-untyped-call]
@@ -128,101 +132,50 @@ class Convolution(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-class _Lists(NamedTuple):
-    """A list of nodes for each node or graph i: ``members[starts[i]:starts[i + 1]]``.
-
-    Each member counts ``copies`` times; None for once.
-    """
-
-    members: Int[Tensor, " member"]
-    starts: Int[Tensor, " start"]
-    copies: Float[Tensor, " member"] | None = None
-
-
-def _lists(
-    owner: Int[Tensor, " member"],
-    members: Int[Tensor, " member"] | None,
-    count: int,
-    copies: Float[Tensor, " member"] | None = None,
-) -> _Lists:
-    """The members of each owner; without `members` their places."""
-    if owner.device.type != "cpu" or not bool((owner[1:] >= owner[:-1]).all()):
-        order = owner.argsort(stable=True)
-        members = order if members is None else members[order]
-        copies = None if copies is None else copies[order]
-    elif members is None:
-        members = torch.arange(len(owner))
-    starts = torch.zeros(count + 1, dtype=torch.int64, device=owner.device)
-    torch.cumsum(torch.bincount(owner, minlength=count), 0, out=starts[1:])
-    return _Lists(members, starts, copies)
-
-
-def _neighbours(graphs: Graphs) -> tuple[_Lists, _Lists]:
+def _neighbours(graphs: Graphs) -> tuple[Lists, Lists]:
     """The nodes from which edges come to each node, and those to which edges go."""
+    known: tuple[Lists, Lists] | None = getattr(graphs, "neighbours", None)
+    if known is not None:
+        return known
     (source, target), nodes = graphs.edge_index, len(graphs.x)
-    if getattr(graphs, "undirected", False):
-        both = _lists(source, target, nodes)
-        return both, both
-    copies: Tensor | None = getattr(graphs, "edge_copies", None)
-    return _lists(target, source, nodes, copies), _lists(source, target, nodes, copies)
-
-
-def _sums(x: Float[Tensor, "node dim"], lists: _Lists) -> Float[Tensor, "list dim"]:
-    """The sum over each list.
-
-    A bag of embeddings is the quickest of torch's sums over lists: on 63,000 nodes of 32 numbers with 152,000 edges
-    1.7 ms, where a sparse matrix takes 5.3 and index_add 18.
-    """
-    copies = None if lists.copies is None else lists.copies.to(x.dtype)
-    return F.embedding_bag(
-        lists.members, x, lists.starts, mode="sum", include_last_offset=True, per_sample_weights=copies
-    )
+    return lists_of(target, source, nodes), lists_of(source, target, nodes)
 
 
 class _NeighbourSum(torch.autograd.Function):
     """Each node and those from which edges come to it; the gradient goes the other way along the edges."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, incoming: _Lists, outgoing: _Lists) -> Tensor:
+    def forward(ctx: Any, x: Tensor, incoming: Lists, outgoing: Lists) -> Tensor:
         ctx.outgoing = outgoing
-        return _sums(x, incoming).add_(x)
+        return incoming.sums(x).add_(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         g = gradients[0].contiguous()
-        return _sums(g, ctx.outgoing).add_(g), None, None
+        return ctx.outgoing.sums(g).add_(g), None, None
 
 
-class _GraphSum(torch.autograd.Function):
-    """The sum over the nodes of each graph, each times its copies."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, graph_of: Tensor, graphs: int, copies: Tensor | None) -> Tensor:
-        ctx.save_for_backward(graph_of, copies)
-        return _sums(x, _lists(graph_of, None, graphs, copies))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        graph_of, copies = ctx.saved_tensors
-        g = gradients[0].index_select(0, graph_of)
-        return g if copies is None else g.mul_(copies[:, None]), None, None, None
-
-
-class _SideBySide(torch.autograd.Function):
-    """The vectors of all layers in one.
+class _Gathered(torch.autograd.Function):
+    """The vectors of all layers in one for each node, and the sum of these over the nodes of each graph.
 
     torch.cat, but for gradients that are tables of their own: from one whose rows lie apart, batch norm takes seven
     times as long to go back.
     """
 
     @staticmethod
-    def forward(ctx: Any, *layers: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, graph_of: Tensor, copies: Tensor | None, nodes: Lists, *layers: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(graph_of, copies)
         ctx.widths = [layer.shape[1] for layer in layers]
-        return torch.cat(layers, dim=1)
+        local = torch.cat(layers, dim=1)
+        return local, nodes.sums(local)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        return tuple(part.contiguous() for part in gradients[0].split(ctx.widths, dim=1))
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (graph_of, copies), (of_local, of_whole) = ctx.saved_tensors, gradients
+        g = of_whole.index_select(0, graph_of)
+        g = (g if copies is None else g.mul_(copies[:, None])).add_(of_local)
+        return None, None, None, *(part.contiguous() for part in g.split(ctx.widths, dim=1))

@@ -1,6 +1,8 @@
 """What every framework does: say who is compared with whom, and move its memory when the step is done."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -21,7 +23,7 @@ class Batch(Generic[_Samples]):
     Args:
         samples: Images as they are stored, or graphs.
         ids: Which samples of the data they are.
-        generator: Source of all random choices of this step, on the CPU; in every process the same.
+        begin: Makes the source of all random choices of this step, on the CPU; in every process the same.
         part: Which of the step's samples these are; those of all processes are one batch.
         whole: How many samples the step has in all processes.
         labels: Labels of the whole data, by id, for the oracle alone; None otherwise.
@@ -29,10 +31,15 @@ class Batch(Generic[_Samples]):
 
     samples: _Samples
     ids: Int[Tensor, " batch"]
-    generator: torch.Generator
+    begin: Callable[[], torch.Generator]
     part: slice
     whole: int
     labels: Int[Tensor, " sample"] | None = None
+
+    @cached_property
+    def generator(self) -> torch.Generator:
+        """Source of all random choices of this step, made when the first is to be made: on graphs there are none."""
+        return self.begin()
 
 
 ImageBatch = Batch[Tensor]

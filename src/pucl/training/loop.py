@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -280,7 +281,7 @@ class Training(Generic[_Samples]):
         return Batch(
             samples=samples.to(self.device),
             ids=ids.to(self.device),
-            generator=self._numbers(2, self.step),
+            begin=partial(self._numbers, 2, self.step),
             part=part,
             whole=whole,
             labels=self.labels,
