@@ -8,6 +8,7 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast.embeddings import as_embeddings
+from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Outcome
 from pucl.contrast.pairing import check_ids, pair_up, scalar, stack_views
 from pucl.contrast.pairs import Pairs
@@ -202,7 +203,7 @@ def _logits_at(pairs: Pairs, places: Int[Tensor, "anchor positive"]) -> Float[Te
     """Each anchor's logits with the keys at these places, from whatever is less: their vectors or all logits."""
     if places.shape[1] * pairs.key.shape[1] <= len(pairs.key):
         return (pairs.query[:, None] * pairs.key[places]).sum(dim=-1)
-    with torch.autocast(pairs.query.device.type, enabled=False):
+    with full_precision(pairs.query.device):
         return (pairs.query @ pairs.key.T).gather(1, places)
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 
 from pucl import processes
+from pucl.contrast.functions import full_precision
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
@@ -57,8 +58,10 @@ def usable_cores() -> int:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Let torch compute in half precision where that is safe, for the span of a `with`."""
-    return torch.autocast(device.type, dtype=getattr(torch, precision), enabled=precision != "float32")
+    """Let torch compute in half precision where that is safe, for the span of a `with`; in float32 nowhere."""
+    if precision == "float32":
+        return full_precision(device)
+    return torch.autocast(device.type, dtype=getattr(torch, precision))
 
 
 def seed_draws(device: torch.device, seed: int) -> None:

@@ -7,11 +7,10 @@ of floored anchors and the mean similarities.
 
 from typing import Literal
 
-import torch
-
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
+from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Floor, Outcome, Reduction, reduce
 from pucl.contrast.pairing import Temperature, pair_local_global, pair_up, pair_views
 from pucl.shapes import Bool, Float, Int, Tensor
@@ -102,7 +101,7 @@ def local_global_loss(
     if compat == "hcl":
         if reduction != "mean":
             raise ValueError(f"compat='hcl' exists as a mean over nodes: expected reduction='mean', got {reduction!r}")
-        with torch.autocast(local.device.type, enabled=False):
+        with full_precision(local.device):
             return hcl_graph_loss(local, whole, graph_of, correction)
     if compat is not None:
         raise ValueError(f"compat names a published behaviour to reproduce: expected 'hcl' or None, got {compat!r}")

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 
 from pucl.contrast.correction import Correction
+from pucl.contrast.functions import full_precision
 from pucl.contrast.grouping import pool
 from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, check_floor, conclude, summarise
 from pucl.contrast.pairs import Pairs
@@ -40,7 +41,7 @@ def compare(
     if correction.tilt is None and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
         correction.check_samples(int(pair_counts(pairs).max()) if expected is None else expected)
     # Under autocast a matrix product would fall back to half precision.
-    with torch.autocast(pairs.query.device.type, enabled=False):
+    with full_precision(pairs.query.device):
         if streaming_pays(pairs, correction, form) if streaming is None else streaming:
             summary = stream(pairs, correction, form)
         else:

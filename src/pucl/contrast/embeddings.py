@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from pucl.contrast.functions import signed
+from pucl.contrast.functions import full_precision, signed
 from pucl.shapes import Float, Tensor
 
 SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
@@ -68,7 +68,7 @@ class _Unit(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         vectors, unit, scale, has_direction = ctx.saved_tensors
-        with torch.autocast(vectors.device.type, enabled=False):  # Who goes back inside of it has half precision else.
+        with full_precision(vectors.device):  # Who goes back inside of it has half precision else.
             if torch.is_grad_enabled():  # For second derivatives the length depends on the vector too.
                 scale = _Unit._scale(torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))
                 unit = vectors * scale

@@ -1,8 +1,12 @@
-"""What functions with gradients of their own share."""
+"""Small things that functions on tensors share."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
+
+import torch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -15,3 +19,10 @@ def signed(forward: _Function) -> _Function:
     """
     setattr(forward, "__signature__", inspect.signature(forward))  # noqa: B010 (functions have no such attribute)
     return forward
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Keep torch.autocast from halving the precision, for the span of a `with`; nothing, where it is off."""
+    if not torch.is_autocast_enabled(device.type):
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, enabled=False)

@@ -271,7 +271,7 @@ class _JensenShannonLosses(torch.autograd.Function):
         Without a mask the positives of a row are averaged before, and counts are of rows.
         """
         both = softplus(torch.stack([positive, -positive]))
-        both = both.mean(dim=2) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)
+        both = _mean_last(both) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)
         rows = torch.cat([unlabelled[None], both]).T
         if member is not None:
             rows = sum_groups(times(rows, copies), member, len(some))
@@ -298,9 +298,17 @@ class _JensenShannonLosses(torch.autograd.Function):
         if member is not None:
             rows = times(rows.index_select(0, member), copies)
         slopes = rows[:, 1:2] * torch.sigmoid(positive) - rows[:, 2:] * torch.sigmoid(-positive)
-        slopes = slopes / positive.shape[1] if mask is None else slopes.masked_fill(~mask, 0.0)
+        if mask is not None:
+            slopes = slopes.masked_fill(~mask, 0.0)
+        elif positive.shape[1] > 1:
+            slopes = slopes / positive.shape[1]
         of_least = (g * floored).sum() if ctx.needs_input_grad[2] and ctx.share is None else None
         return rows[:, 0], slopes, of_least, *[None] * 7
+
+
+def _mean_last(values: Float[Tensor, "*shape column"]) -> Float[Tensor, "*shape"]:
+    """The mean over the last axis, which of one column is that column."""
+    return values.squeeze(-1) if values.shape[-1] == 1 else values.mean(dim=-1)
 
 
 def _least_softplus(lowest: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:

@@ -231,7 +231,7 @@ class GraphSet:
             graphs=len(chosen),
             copies=copies,
             neighbours=(lists[-1], lists[0]),
-            nodes=Lists(torch.arange(len(nodes)), torch.from_numpy(starts), copies),
+            nodes=Lists(torch.from_numpy(np.arange(len(nodes))), torch.from_numpy(starts), copies),
         )
 
     def to_pyg(self) -> "list[Data]":
@@ -272,7 +272,8 @@ class GraphSet:
         """Features of some nodes, with their kinds one-hot."""
         x = np.zeros((len(nodes), self.feature_count), np.float32)
         column = self.values.shape[1]
-        x[:, :column] = self.values[nodes]
+        if column:
+            x[:, :column] = self.values[nodes]
         for number, width in enumerate(self.widths):
             x[np.arange(len(nodes)), column + self.kinds[nodes, number]] = 1
             column += width
@@ -280,13 +281,14 @@ class GraphSet:
 
     def _chosen(self, indices: Indices) -> NDArray[np.int64]:
         chosen = np.asarray(indices)
-        if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
+        if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
             raise DataError(
                 f"indices choose graphs: expected whole numbers, at least one, got {chosen.dtype} {list(chosen.shape)}"
             )
-        if chosen.min() < 0 or chosen.max() >= len(self):
+        chosen = chosen.astype(np.int64, copy=False)
+        if not 0 <= chosen.min() <= chosen.max() < len(self):
             raise DataError(f"indices choose graphs: expected 0..{len(self) - 1}, got {chosen.min()}..{chosen.max()}")
-        return chosen.astype(np.int64)
+        return chosen
 
 
 def check_structure(

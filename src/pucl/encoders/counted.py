@@ -74,15 +74,16 @@ class _CountedNorm(torch.autograd.Function):
         centred = x - mean
         variance = share @ centred.square()
         scale = (variance + eps).rsqrt_()
-        ctx.save_for_backward(centred, share, weight, scale)
+        slope = weight * scale
+        ctx.save_for_backward(centred, share, scale, slope)
         ctx.mark_non_differentiable(mean, variance)
-        return torch.addcmul(bias, centred, weight * scale), mean, variance
+        return torch.addcmul(bias, centred, slope), mean, variance
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        centred, share, weight, scale = ctx.saved_tensors
+        centred, share, scale, slope = ctx.saved_tensors
         g = gradients[0]
         of_bias, of_weight = g.sum(0), (g * centred).sum(0).mul_(scale)
         shared = torch.addcmul(of_bias, centred, of_weight * scale).mul_(share[:, None])
-        return torch.sub(g, shared, out=shared).mul_(weight * scale), None, of_weight, of_bias, None
+        return torch.sub(g, shared, out=shared).mul_(slope), None, of_weight, of_bias, None

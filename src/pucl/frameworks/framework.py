@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 
+from pucl.contrast.functions import full_precision
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
 from pucl.views.recipe import Drawn, Views
@@ -50,7 +51,7 @@ def see(batch: ImageBatch, views: Views[_Drawn, _View]) -> _View:
     """One view of each image. Chance decides for the whole batch, so it does not matter who has which part."""
     height, width = batch.samples.shape[2:]
     parameters = views.draw(batch.whole, batch.generator, height=height, width=width)
-    with torch.autocast(batch.samples.device.type, enabled=False):  # Colours keep their digits.
+    with full_precision(batch.samples.device):  # Colours keep their digits.
         return views.apply(batch.samples, parameters[batch.part])
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
+from pucl.contrast.functions import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 from pucl.views import operators, planes
 
@@ -336,7 +337,7 @@ def _draw_crops(recipe: SimCLRViews | CMCViews, dice: Float[Tensor, "batch dice"
 @contextmanager
 def _exactly(images: Tensor) -> Iterator[None]:
     """Without a graph, and in full precision even where an encoder works in half: colours keep their digits."""
-    with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+    with torch.no_grad(), full_precision(images.device):
         yield
 
 

@@ -7,6 +7,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from pucl.contrast.correction import Correction
+from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Objective, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Tensor
@@ -57,7 +58,7 @@ class _RowAverages(torch.autograd.Function):
         for rows in _blocks(pairs):
             block = pairs.rows(rows)
             leaves = block.query.detach().requires_grad_(), block.key.detach().requires_grad_()
-            with torch.enable_grad(), torch.autocast(query.device.type, enabled=False):
+            with torch.enable_grad(), full_precision(query.device):
                 comparison = replace(block, query=leaves[0], key=leaves[1]).comparison()
                 average = summarise(comparison, correction, objective).unlabelled
             of_block = torch.autograd.grad(average, leaves, gradients[0][rows])
