@@ -28,7 +28,7 @@ def ablations_page(*records: dict[str, Any] | None) -> str:
                 f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
                 f"{config['epochs']} epochs. Differences are to `{part['base']}`, seed by seed.",
                 "",
-                *(f"- {sentence}" for sentence in FINDINGS[name](part["lines"])),
+                *(f"- {sentence}" for sentence in FINDINGS[name](part["lines"], config)),
                 "",
                 f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
                 "",
@@ -55,7 +55,7 @@ def ablation_table(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def of_alpha_and_c(rows: list[dict[str, Any]]) -> list[str]:
+def of_alpha_and_c(rows: list[dict[str, Any]], _config: dict[str, Any]) -> list[str]:
     """Whether settings differ by more than seeds do, and which way tau' goes."""
     cells = [row for row in rows if row["tau_plus"]]
     plain = next(row for row in rows if row["name"] == "plain")
@@ -74,10 +74,10 @@ def of_alpha_and_c(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def of_unlabelled(rows: list[dict[str, Any]]) -> list[str]:
+def of_unlabelled(rows: list[dict[str, Any]], config: dict[str, Any]) -> list[str]:
     """What more unlabelled samples are worth, and what a correction is, at each number of them."""
     counts = list(dict.fromkeys(row["name"].split(",")[0] for row in rows))
-    sentences = []
+    sentences, by_seed = [], []
     for count in counts:
         plain, *cells = (row for row in rows if row["name"].startswith(f"{count},"))
         base = plain["scores"]["linear"]["mean"]
@@ -87,6 +87,21 @@ def of_unlabelled(rows: list[dict[str, Any]]) -> list[str]:
             f"{count}: plain {spread(plain['scores']['linear'])}; with PUCL {mean(gains):+.2f} in the mean over alpha, "
             f"{max(gains):+.2f} at best ({best['name'].split(', ')[1]}). {' '.join(among(cells))}".rstrip()
         )
+        paired = zip(*(row["by_seed"]["linear"] for row in cells), strict=True)
+        by_seed.append([mean(scores) - own for scores, own in zip(paired, plain["by_seed"]["linear"], strict=True)])
+    gains = [mean(of_seed) for of_seed in zip(*by_seed, strict=True)]
+    if len(gains) > 1:
+        margin = student_quantile(len(gains) - 1) * math.sqrt(variance(gains) / len(gains))
+        sentences.append(
+            f"Over all N and alpha PUCL lies {mean(gains):+.2f} ± {margin:.2f} (95 %, {len(gains)} seeds) from plain "
+            f"with the same N."
+        )
+    steps = [f"{count} {config['limit'] // (int(count.split()[1]) // 2 + 1)}" for count in counts]
+    sentences.append(
+        f"N is 2 (B - 1) in a batch of B, and all have the same epochs, so more unlabelled samples go with fewer steps "
+        f"(in an epoch: {', '.join(steps)}). What either is worth cannot be told from this table; it shows what a "
+        f"correction is worth at each."
+    )
     return sentences
 
 
