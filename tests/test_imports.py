@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "pucl"
 
 # A part may import from those in its own row and in rows above; cli is last and may import from all.
 LAYERS = [
-    {"shapes", "files", "progress", "texts"},
+    {"shapes", "files", "precision", "progress", "texts"},
     {"contrast"},
     {"corrections"},
     {"memory", "processes", "devices", "views", "data", "encoders"},
@@ -24,6 +24,7 @@ LAYERS = [
 ]
 LAYER_OF = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ONLY = {
+    "precision": {"torch"},
     "contrast": {"torch"},
     "corrections": {"torch"},
     "losses": {"torch"},

@@ -8,11 +8,11 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast.embeddings import as_embeddings
-from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Outcome
 from pucl.contrast.pairing import check_ids, pair_up, scalar, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.losses import ContrastiveLoss, OracleLoss
+from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
 

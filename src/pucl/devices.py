@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from pucl import processes
-from pucl.contrast.functions import full_precision
+from pucl.precision import full_precision
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")

@@ -10,9 +10,9 @@ from typing import Literal
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
-from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Floor, Outcome, Reduction, reduce
 from pucl.contrast.pairing import Temperature, pair_local_global, pair_up, pair_views
+from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
 __all__ = ["Outcome", "compare", "contrastive_loss", "local_global_loss", "pair_local_global", "pair_up", "pair_views"]

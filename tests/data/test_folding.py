@@ -65,12 +65,14 @@ def network(layers: int, *, share: Share = "graph") -> InfoGraph:
 
 
 def in_double(graphs: GraphSet, numbers: list[int]) -> Batch[GraphBatch]:
-    samples = graphs.batch(numbers)
-    samples = replace(samples, x=samples.x.double())
+    made = graphs.batch(numbers)
+    assert made.neighbour_lists is not None
+    assert made.node_lists is not None
+    samples = replace(made, x=made.x.double()).with_lists(made.neighbour_lists, made.node_lists)
     return Batch(
         samples=samples,
         ids=torch.tensor(numbers),
-        begin=torch.Generator,
+        make_generator=torch.Generator,
         part=slice(0, len(numbers)),
         whole=len(numbers),
     )
@@ -133,14 +135,10 @@ def test_batches_and_subsets_have_the_copies_of_their_graphs() -> None:
     batch: Any = graphs.batch([4, 1]).to("cpu")
     subset: Any = graphs.subset([4, 1])
     single: list[Any] = [graphs.batch([number]) for number in (4, 1)]
-    copies = torch.cat([one.copies for one in single])
-    assert batch.copies.equal(copies)
-    assert subset.copies.tolist() == copies.tolist()
-    for whole, first, second in zip(batch.neighbours, *(one.neighbours for one in single), strict=True):
-        assert whole.members.equal(torch.cat([first.members, second.members + len(single[0].x)]))
-        assert whole.starts.equal(torch.cat([first.starts, second.starts[1:] + first.starts[-1]]))
-        assert whole.copies.equal(torch.cat([first.copies, second.copies]))
-    assert subset.edge_copies.tolist() == batch.neighbours[0].copies.tolist()  # Edges come sorted by their ends.
+    for name in ("copies", "edge_copies"):
+        parts = torch.cat([getattr(one, name) for one in single])
+        assert getattr(batch, name).equal(parts)
+        assert getattr(subset, name).tolist() == parts.tolist()
     assert batch.edge_index.equal(torch.cat([single[0].edge_index, single[1].edge_index + len(single[0].x)], dim=1))
 
 

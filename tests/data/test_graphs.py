@@ -1,6 +1,7 @@
 """Sets of graphs as flat arrays: batches, parts of sets, torch_geometric's objects, and graphs that are made."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pucl.data import DataError, GraphSet, from_pyg, load_graphs, save_graphs
+from pucl.data import DataError, GraphBatch, GraphSet, from_pyg, load_graphs, save_graphs
+from pucl.data.folding import fold
 from pucl.data.sources.shapes import make_shapes
+from pucl.encoders.lists import Lists
 
 
 def random_set(seed: int = 0, graphs: int = 7) -> GraphSet:
@@ -288,6 +291,58 @@ def test_structure_tells_shapes() -> None:
     means = np.stack([features[fit][graphs.labels[fit] == label].mean(0) for label in range(4)])
     nearest = ((features[score][:, None] - means) ** 2).sum(-1).argmin(1)
     assert 0.75 < (nearest == graphs.labels[score]).mean() < 0.99
+
+
+def lists_by_hand(owner: torch.Tensor, members: torch.Tensor, copies: torch.Tensor | None, count: int) -> list[Any]:
+    """The members of each owner with their copies, sorted, in a loop over owners."""
+    often = torch.ones(len(owner)) if copies is None else copies
+    chosen = [owner == one for one in range(count)]
+    return [sorted(zip(members[some].tolist(), often[some].tolist(), strict=True)) for some in chosen]
+
+
+def as_lists(lists: Lists) -> list[Any]:
+    often = torch.ones(len(lists.members)) if lists.copies is None else lists.copies
+    places = [slice(*ends) for ends in pairwise(lists.starts.tolist())]
+    return [sorted(zip(lists.members[place].tolist(), often[place].tolist(), strict=True)) for place in places]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [random_set, lambda: random_set(3, 20), lambda: load_graphs("shapes"), lambda: fold(random_set(5), 1), sparse],
+    ids=["directed", "more", "undirected", "folded", "without edges"],
+)
+def test_lists_of_a_batch_are_those_of_its_edges(make: Callable[[], GraphSet]) -> None:
+    batch = make().batch([2, 0, 3, 1, 2])
+    assert batch.neighbour_lists is not None
+    assert batch.node_lists is not None
+    (source, target), nodes = batch.edge_index, len(batch.x)
+    incoming, outgoing = batch.neighbour_lists
+    assert as_lists(incoming) == lists_by_hand(target, source, batch.edge_copies, nodes)
+    assert as_lists(outgoing) == lists_by_hand(source, target, batch.edge_copies, nodes)
+    assert as_lists(batch.node_lists) == lists_by_hand(batch.graph_of, torch.arange(nodes), batch.copies, batch.graphs)
+
+
+def sparse(graphs: int = 4) -> GraphSet:
+    """Graphs without any edge."""
+    none = np.zeros((2, 0), np.int32)
+    return replace(random_set(graphs=graphs), edges=none, edge_start=np.zeros(graphs + 1, np.int64))
+
+
+def test_batches_move_with_their_lists() -> None:
+    batch = fold(random_set(5), 1).batch([2, 0])
+    assert batch.to("cpu") is batch
+    moved = replace(batch, x=batch.x.to("meta")).with_lists(*lists_in(batch)).to("meta")
+    tensors = [moved.x, moved.edge_index, moved.graph_of, moved.copies, moved.edge_copies]
+    (incoming, outgoing), nodes = lists_in(moved)
+    tensors += [*incoming, *outgoing, *nodes]
+    assert all(tensor is not None and tensor.device.type == "meta" for tensor in tensors)
+    assert replace(batch, graphs=3).to("meta").node_lists is None
+
+
+def lists_in(batch: GraphBatch) -> tuple[tuple[Lists, Lists], Lists]:
+    assert batch.neighbour_lists is not None
+    assert batch.node_lists is not None
+    return batch.neighbour_lists, batch.node_lists
 
 
 def test_sets_know_whether_they_are_undirected() -> None:

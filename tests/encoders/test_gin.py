@@ -59,7 +59,9 @@ def test_wrong_sizes() -> None:
 
 def doubled(indices: list[int]) -> GraphBatch:
     batch = load_graphs("shapes").batch(indices)
-    return replace(batch, x=batch.x.double())
+    assert batch.neighbour_lists is not None
+    assert batch.node_lists is not None
+    return replace(batch, x=batch.x.double()).with_lists(batch.neighbour_lists, batch.node_lists)
 
 
 def directed() -> GraphBatch:
@@ -69,10 +71,10 @@ def directed() -> GraphBatch:
 
 
 def shuffled() -> GraphBatch:
-    """Both directions of every edge, in no order, and no lists of neighbours."""
+    """Both directions of every edge, in no order."""
     batch = doubled([0, 150, 399])
     order = torch.randperm(batch.edge_index.shape[1])
-    return replace(batch, edge_index=batch.edge_index[:, order], neighbours=None)
+    return replace(batch, edge_index=batch.edge_index[:, order])
 
 
 def nodes_in_no_order() -> GraphBatch:
@@ -143,8 +145,19 @@ def test_whoever_has_nodes_edges_and_graphs_will_do() -> None:
     batch = load_graphs("shapes").batch([3, 7])
     encoder = GIN(batch.x.shape[1]).eval()
     bare = SimpleNamespace(x=batch.x, edge_index=batch.edge_index, graph_of=batch.graph_of, graphs=batch.graphs)
-    assert batch.neighbours is not None
+    assert batch.neighbour_lists is not None
     torch.testing.assert_close(encoder(bare)[0], encoder(batch)[0])
+
+
+def test_what_takes_the_place_of_edges_or_graphs_is_seen() -> None:
+    batch = load_graphs("shapes").batch([3, 7])
+    encoder = GIN(batch.x.shape[1]).eval()
+    nodes, wholes = encoder(batch)
+    fewer = replace(batch, edge_index=batch.edge_index[:, ::2])
+    assert not encoder(fewer)[0].equal(nodes)
+    one = encoder(replace(batch, graph_of=torch.zeros_like(batch.graph_of), graphs=1))[1]
+    torch.testing.assert_close(one[0], wholes.sum(0))
+    torch.testing.assert_close(encoder(replace(batch, copies=torch.full((len(nodes),), 2.0)))[1], 2 * wholes)
 
 
 def test_states_from_when_layers_were_those_of_torch_geometric() -> None:

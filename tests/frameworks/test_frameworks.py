@@ -45,7 +45,7 @@ def batch(start: int = 0, count: int = 8, labels: torch.Tensor | None = None, se
     return Batch(
         samples=pixels[ids],
         ids=ids,
-        begin=lambda: torch.Generator().manual_seed(seed),
+        make_generator=lambda: torch.Generator().manual_seed(seed),
         part=slice(0, count),
         whole=count,
         labels=labels,

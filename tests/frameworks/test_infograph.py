@@ -29,7 +29,7 @@ def batch(indices: list[int], labels: torch.Tensor | None = None) -> Batch[Graph
     return Batch(
         samples=SHAPES.batch(indices),
         ids=torch.tensor(indices),
-        begin=torch.Generator,
+        make_generator=torch.Generator,
         part=slice(0, len(indices)),
         whole=len(indices),
         labels=labels,

@@ -93,6 +93,18 @@ def test_quick_adam_is_torchs_fused_one_to_the_bit() -> None:
         assert all(torch.equal(one[name], other[name]) for name in ("step", "exp_avg", "exp_avg_sq"))
 
 
+def test_quick_adam_says_what_it_is_not() -> None:
+    weights = nn.Parameter(torch.tensor([1.0]))
+    quick = make_optimiser("adam", [weights], 0.1)
+    weights.grad = torch.ones(1)
+    quick.param_groups[0]["maximize"] = True
+    quick.step()
+    torch.testing.assert_close(weights.data, torch.tensor([1.1]))
+    quick.param_groups[0]["amsgrad"] = True
+    with pytest.raises(ValueError, match="expected neither amsgrad nor"):
+        quick.step()
+
+
 @pytest.mark.parametrize("skipped", [False, True])
 def test_quick_adam_leaves_scaling_to_the_scaler(skipped: bool) -> None:
     weights = nn.Parameter(torch.tensor([1.0, -2.0]))

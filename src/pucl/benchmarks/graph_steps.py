@@ -186,7 +186,7 @@ class BareLoss:
         batch = Batch(
             samples=graphs,
             ids=torch.arange(graphs.graphs),
-            begin=torch.Generator,
+            make_generator=torch.Generator,
             part=slice(0, graphs.graphs),
             whole=graphs.graphs,
         )

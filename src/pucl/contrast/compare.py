@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.functions import full_precision
 from pucl.contrast.grouping import pool
 from pucl.contrast.objectives import OBJECTIVES, Floor, Outcome, check_floor, conclude, summarise
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import pair_counts, stream, streaming_pays
+from pucl.precision import full_precision
 
 ObjectiveName = Literal["infonce", "jensen_shannon"]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from pucl.contrast.functions import full_precision, signed
+from pucl.contrast.functions import with_signature
+from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
 SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
@@ -52,7 +53,7 @@ class _Unit(torch.autograd.Function):
     """
 
     @staticmethod
-    @signed
+    @with_signature
     def forward(vectors: Tensor, length: Tensor) -> Tensor:
         return vectors * _Unit._scale(length)
 

@@ -38,9 +38,9 @@ def pool(
     present = None
     if summary.positive_mask is not None:
         present = sum_groups(times(summary.positives(), copies), group, groups)
-    elif not sizes.all():
+    elif torch.compiler.is_compiling() or not sizes.all():  # Compiled, it must not depend on the numbers.
         present = sizes * summary.positive.shape[1]
     pooled = replace(
         summary, member=group, copies=copies, sizes=sizes, present=present, count=count / sizes.clamp_min(1)
     )
-    return pooled, sizes * (groups / float(sizes.sum()))
+    return pooled, sizes * (groups / sizes.sum())

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Correction
-from pucl.contrast.functions import signed
+from pucl.contrast.functions import with_signature
 from pucl.contrast.measure import corrected_log_mean, corrected_mean
 from pucl.shapes import Bool, Float, Int, Tensor
 
@@ -60,6 +60,8 @@ class Summary:
     def __post_init__(self) -> None:
         if (self.member is None) != (self.sizes is None):
             raise ValueError("member and sizes say which rows an anchor has: expected both or neither, got one")
+        if self.member is not None and self.positive_mask is not None and self.present is None:
+            raise ValueError("present is how many positives an anchor has: expected it for rows with a mask, got none")
 
     def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
         """The mean over each anchor's positives; 0 for an anchor that has none."""
@@ -253,7 +255,7 @@ class _JensenShannonLosses(torch.autograd.Function):
     """
 
     @staticmethod
-    @signed
+    @with_signature
     def forward(
         unlabelled: Tensor,
         positive: Tensor,
@@ -268,7 +270,8 @@ class _JensenShannonLosses(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The floor is `least`, or this share of A; `counts` are what the sums for A, P and Q are divided by.
 
-        Without a mask the positives of a row are averaged before, and counts are of rows.
+        Without a mask the positives of a row are averaged before, and counts are of rows. Who learns from its negatives
+        is for the way back alone.
         """
         both = softplus(torch.stack([positive, -positive]))
         both = _mean_last(both) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)

@@ -20,8 +20,7 @@ class Pairs:
         key: The unlabelled vectors, shared by all anchors or given for each.
         positive: Logits of the positives. They are few and always held.
         own: The number of the key that is each anchor's positive, where it is one of the keys; `positive` then has no
-            columns, and `positives` makes it. Streams find it among the logits that they make anyway. If it is the very
-            tensor that is `query_ids`, the ids of keys are their numbers.
+            columns, and `positives` makes it. Streams find it among the logits that they make anyway.
         positive_mask: True where a positive counts.
         query_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own positive, or,
             for the oracle, its own class.

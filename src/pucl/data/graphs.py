@@ -1,7 +1,7 @@
 """Graphs of all sizes as a few flat arrays, and a batch of them as what an encoder takes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,9 +32,13 @@ class GraphBatch:
         graph_of: The graph of each node, 0 to ``graphs - 1``, rising.
         graphs: How many graphs.
         copies: How many equal nodes each one stands for; None for one. See `pucl.data.folding.fold`.
-        neighbours: What encoders need of the edges: for each node those from which edges come to it, and those to which
-            edges go. None: they find it out by themselves.
-        nodes: Likewise the nodes of each graph.
+        edge_copies: How many edges to the node that it leads to each one stands for; None for one.
+
+    Attributes:
+        neighbour_lists: What encoders need of the edges: for each node those from which edges come to it, and those to
+            which edges go. None: they find it out by themselves. Only batches of a `GraphSet` have them, as they came;
+            one with something else in the place of its edges or nodes (`dataclasses.replace`) does not.
+        node_lists: Likewise the nodes of each graph.
     """
 
     x: Float[Tensor, "node feature"]
@@ -42,23 +46,33 @@ class GraphBatch:
     graph_of: Int[Tensor, " node"]
     graphs: int
     copies: Float[Tensor, " node"] | None = None
-    neighbours: tuple[Lists, Lists] | None = None
-    nodes: Lists | None = None
+    edge_copies: Float[Tensor, " edge"] | None = None
+    neighbour_lists: tuple[Lists, Lists] | None = field(default=None, init=False)
+    node_lists: Lists | None = field(default=None, init=False)
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
-        if self.x.device == torch.device(device):
+        device = torch.device(device)
+        if self.x.device == self.edge_index.device == self.graph_of.device == device:
             return self
-        neighbours = None if self.neighbours is None else [lists.to(device) for lists in self.neighbours]
-        return replace(
+        batch = replace(
             self,
             x=self.x.to(device),
             edge_index=self.edge_index.to(device),
             graph_of=self.graph_of.to(device),
             copies=None if self.copies is None else self.copies.to(device),
-            neighbours=None if neighbours is None else (neighbours[0], neighbours[1]),
-            nodes=None if self.nodes is None else self.nodes.to(device),
+            edge_copies=None if self.edge_copies is None else self.edge_copies.to(device),
         )
+        if self.neighbour_lists is None or self.node_lists is None:
+            return batch
+        incoming, outgoing = self.neighbour_lists
+        return batch.with_lists((incoming.to(device), outgoing.to(device)), self.node_lists.to(device))
+
+    def with_lists(self, neighbours: tuple[Lists, Lists], nodes: Lists) -> "GraphBatch":
+        """This batch, told what comes of its edges and graphs."""
+        object.__setattr__(self, "neighbour_lists", neighbours)
+        object.__setattr__(self, "node_lists", nodes)
+        return self
 
 
 class _Edges(NamedTuple):
@@ -71,7 +85,7 @@ class _Edges(NamedTuple):
             their graph. The edges of a graph are in the same columns of every row.
         rows: In which of them the neighbours of each direction are: one of the first two, where edges are stored so.
         counts: int64 [direction, node], how many neighbours each has.
-        copies: float32 [direction, edge], how often each neighbour counts; None for once.
+        copies: float32 [1 + direction, edge]: how often each edge counts, and each neighbour; None for once.
     """
 
     table: NDArray[np.int32]
@@ -212,27 +226,26 @@ class GraphSet:
         nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
         counts = _counts(self.node_start, chosen)
         starts = _starts(counts)
-        shift = np.repeat(
-            starts[:-1], _counts(self.edge_start, chosen)
-        )  # To the rows of the edge's graph in this batch.
+        shift = np.repeat(starts[:-1], _counts(self.edge_start, chosen))  # To where the graph begins in this batch.
         table = torch.from_numpy(np.take(self._edges.table, edges, axis=1) + shift)
         begins = np.zeros((len(self._edges.rows), len(nodes) + 1), np.int64)
         np.cumsum(np.take(self._edges.counts, nodes, axis=1), axis=1, out=begins[:, 1:])
         often = None if self._edges.copies is None else torch.from_numpy(np.take(self._edges.copies, edges, axis=1))
         lists = [
-            Lists(table[row], torch.from_numpy(begins[way]), None if often is None else often[way])
+            Lists(table[row], torch.from_numpy(begins[way]), None if often is None else often[1 + way])
             for way, row in enumerate(self._edges.rows)
         ]
         copies = None if self.copies is None else torch.from_numpy(self.copies[nodes])
-        return GraphBatch(
+        batch = GraphBatch(
             x=torch.from_numpy(self._expanded(nodes)),
             edge_index=table[:2],
             graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
             graphs=len(chosen),
             copies=copies,
-            neighbours=(lists[-1], lists[0]),
-            nodes=Lists(torch.from_numpy(np.arange(len(nodes))), torch.from_numpy(starts), copies),
+            edge_copies=None if often is None else often[0],
         )
+        of_graphs = Lists(torch.from_numpy(np.arange(len(nodes))), torch.from_numpy(starts), copies)
+        return batch.with_lists((lists[-1], lists[0]), of_graphs)
 
     def to_pyg(self) -> "list[Data]":
         """Each graph as a ``torch_geometric.data.Data`` with ``x``, ``edge_index`` and, where known, ``y``."""
@@ -248,14 +261,14 @@ class GraphSet:
         for number in range(len(self)):
             one = self.batch([number])
             y = None if self.labels is None else torch.tensor([self.labels[number]])
-            graphs.append(Data(x=one.x, edge_index=one.edge_index, y=y))
+            graphs.append(Data(x=one.x, edge_index=one.edge_index.clone(), y=y))
         return graphs
 
     @cached_property
     def _edges(self) -> _Edges:
         """Sorted once for all batches."""
         ends = self.edge_rows()
-        table, rows, counts, copies = [*self.edges], [], [], []
+        table, rows, counts, copies = [*self.edges], [], [], [self.edge_copies]
         for owner, member in ((0, 1),) if self.undirected else ((0, 1), (1, 0)):
             order = np.argsort(ends[owner], kind="stable")  # Edges of a graph stay together, as its nodes are.
             if np.array_equal(order, np.arange(len(order))):
@@ -264,9 +277,9 @@ class GraphSet:
                 rows.append(len(table))
                 table.append(self.edges[member][order])
             counts.append(np.bincount(ends[owner], minlength=self.nodes))
-            if self.edge_copies is not None:
-                copies.append(self.edge_copies[order])
-        return _Edges(np.stack(table), rows, np.stack(counts), np.stack(copies) if copies else None)
+            copies.append(None if self.edge_copies is None else self.edge_copies[order])
+        often = [each for each in copies if each is not None]
+        return _Edges(np.stack(table), rows, np.stack(counts), np.stack(often) if often else None)
 
     def _expanded(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """Features of some nodes, with their kinds one-hot."""

@@ -63,10 +63,10 @@ class GIN(nn.Module):
 
     Note:
         Edges may come in any order; they are sorted at each call. Batches of a `pucl.data.GraphSet` bring the lists
-        ``neighbours`` and ``nodes`` that come of it, made from what was sorted once for the set.
+        that come of it, made from what was sorted once for the set.
 
-        In graphs with ``copies``, as `pucl.data.folding.fold` makes them, a node counts as so many in batch norms and
-        in the sum over its graph; their lists say how often a neighbour counts.
+        In graphs with ``copies`` and ``edge_copies``, as `pucl.data.folding.fold` makes them, a node counts as so many
+        in batch norms and in the sum over its graph, and an edge as so many in the sum over neighbours.
 
     References:
         Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019; Sun et al., InfoGraph, ICLR 2020.
@@ -92,7 +92,7 @@ class GIN(nn.Module):
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(torch.relu_(convolution(x, incoming, outgoing)), counts)
             kept.append(x)
-        nodes: Lists | None = getattr(graphs, "nodes", None)
+        nodes: Lists | None = getattr(graphs, "node_lists", None)
         if nodes is None:
             nodes = lists_of(graphs.graph_of, None, graphs.graphs, copies)
         local: Tensor
@@ -134,11 +134,12 @@ class Convolution(nn.Module):
 
 def _neighbours(graphs: Graphs) -> tuple[Lists, Lists]:
     """The nodes from which edges come to each node, and those to which edges go."""
-    known: tuple[Lists, Lists] | None = getattr(graphs, "neighbours", None)
+    known: tuple[Lists, Lists] | None = getattr(graphs, "neighbour_lists", None)
     if known is not None:
         return known
     (source, target), nodes = graphs.edge_index, len(graphs.x)
-    return lists_of(target, source, nodes), lists_of(source, target, nodes)
+    copies: Tensor | None = getattr(graphs, "edge_copies", None)
+    return lists_of(target, source, nodes, copies), lists_of(source, target, nodes, copies)
 
 
 class _NeighbourSum(torch.autograd.Function):

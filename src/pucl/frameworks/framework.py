@@ -7,8 +7,8 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 
-from pucl.contrast.functions import full_precision
 from pucl.contrast.pairs import Pairs
+from pucl.precision import full_precision
 from pucl.shapes import Float, Int, Tensor
 from pucl.views.recipe import Drawn, Views
 
@@ -24,7 +24,7 @@ class Batch(Generic[_Samples]):
     Args:
         samples: Images as they are stored, or graphs.
         ids: Which samples of the data they are.
-        begin: Makes the source of all random choices of this step, on the CPU; in every process the same.
+        make_generator: Makes the source of all random choices of this step, on the CPU; in every process the same.
         part: Which of the step's samples these are; those of all processes are one batch.
         whole: How many samples the step has in all processes.
         labels: Labels of the whole data, by id, for the oracle alone; None otherwise.
@@ -32,7 +32,7 @@ class Batch(Generic[_Samples]):
 
     samples: _Samples
     ids: Int[Tensor, " batch"]
-    begin: Callable[[], torch.Generator]
+    make_generator: Callable[[], torch.Generator]
     part: slice
     whole: int
     labels: Int[Tensor, " sample"] | None = None
@@ -40,7 +40,7 @@ class Batch(Generic[_Samples]):
     @cached_property
     def generator(self) -> torch.Generator:
         """Source of all random choices of this step, made when the first is to be made: on graphs there are none."""
-        return self.begin()
+        return self.make_generator()
 
 
 ImageBatch = Batch[Tensor]

@@ -281,7 +281,7 @@ class Training(Generic[_Samples]):
         return Batch(
             samples=samples.to(self.device),
             ids=ids.to(self.device),
-            begin=partial(self._numbers, 2, self.step),
+            make_generator=partial(self._numbers, 2, self.step),
             part=part,
             whole=whole,
             labels=self.labels,

@@ -129,6 +129,10 @@ class QuickAdam(Adam):
         """Move every parameter that has a gradient."""
         loss = _called(closure)
         for number, group in enumerate(self.param_groups):
+            if group["amsgrad"] or group.get("decoupled_weight_decay"):
+                raise ValueError(
+                    "QuickAdam is Adam: expected neither amsgrad nor decoupled weight decay, got one of them"
+                )
             moved = [weights for weights in group["params"] if weights.grad is not None]
             if not moved:
                 continue
@@ -147,7 +151,7 @@ class QuickAdam(Adam):
                 weight_decay=group["weight_decay"],
                 eps=group["eps"],
                 amsgrad=False,
-                maximize=False,
+                maximize=group["maximize"],
             )
         return loss
 
@@ -160,6 +164,7 @@ class QuickAdam(Adam):
 
     def _count(self, group: int, states: list[dict[str, Any]]) -> list[Tensor]:
         """The counters of these states, one higher."""
+        # Not made once and for all: copies of an optimiser come without what is not its state.
         known: dict[int, tuple[Tensor, list[Tensor]]] = self.__dict__.setdefault("_counters", {})
         counters, parts = known.get(group, (torch.empty(0), []))
         now = [state["step"] for state in states]

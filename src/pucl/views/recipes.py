@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from pucl.contrast.functions import full_precision
+from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 from pucl.views import operators, planes
 

@@ -7,9 +7,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.functions import full_precision
 from pucl.contrast.objectives import Objective, summarise
 from pucl.contrast.pairs import Pairs
+from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
 BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.

@@ -56,7 +56,7 @@ def softplus_rows(
     with `keep` also the slopes of the averages (without a tilt, of the sums).
     """
     left = LeftOut(query_ids, key_ids, mask)
-    place = own if query_ids is own and mask is None else left.one_place()
+    place = left.one_place()
     average, positive = query.new_empty(len(query)), query.new_empty(len(query))
     count = query.new_full((len(query),), len(key) if place is None else len(key) - 1)
     # Without a pass over the logits, where but one in a row is to be taken off again.
