@@ -293,6 +293,12 @@ def test_structure_tells_shapes() -> None:
     assert 0.75 < (nearest == graphs.labels[score]).mean() < 0.99
 
 
+def sparse(graphs: int = 4) -> GraphSet:
+    """Graphs without any edge."""
+    none = np.zeros((2, 0), np.int32)
+    return replace(random_set(graphs=graphs), edges=none, edge_start=np.zeros(graphs + 1, np.int64))
+
+
 def lists_by_hand(owner: torch.Tensor, members: torch.Tensor, copies: torch.Tensor | None, count: int) -> list[Any]:
     """The members of each owner with their copies, sorted, in a loop over owners."""
     often = torch.ones(len(owner)) if copies is None else copies
@@ -320,12 +326,6 @@ def test_lists_of_a_batch_are_those_of_its_edges(make: Callable[[], GraphSet]) -
     assert as_lists(incoming) == lists_by_hand(target, source, batch.edge_copies, nodes)
     assert as_lists(outgoing) == lists_by_hand(source, target, batch.edge_copies, nodes)
     assert as_lists(batch.node_lists) == lists_by_hand(batch.graph_of, torch.arange(nodes), batch.copies, batch.graphs)
-
-
-def sparse(graphs: int = 4) -> GraphSet:
-    """Graphs without any edge."""
-    none = np.zeros((2, 0), np.int32)
-    return replace(random_set(graphs=graphs), edges=none, edge_start=np.zeros(graphs + 1, np.int64))
 
 
 def test_batches_move_with_their_lists() -> None:

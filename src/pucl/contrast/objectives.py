@@ -226,7 +226,7 @@ class JensenShannon:
             sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
             counts = torch.stack([sizes, positives, positives], dim=1).clamp_min_(1)
         elif summary.sizes is not None:
-            counts = summary.sizes.clamp_min(1)[:, None]
+            counts = (summary.sizes if summary.present is None else summary.sizes.clamp_min(1))[:, None]
         losses: Tensor
         floored: Tensor
         losses, floored, _ = _JensenShannonLosses.apply(  # type: ignore[no-untyped-call]
@@ -280,7 +280,8 @@ class _JensenShannonLosses(torch.autograd.Function):
             rows = sum_groups(times(rows, copies), member, len(some))
         average, above, below = (rows if counts is None else rows / counts).unbind(1)
         negatives, floored = corrected_mean(average, above, odds, least if share is None else share * average)
-        return below + torch.where(some, negatives, 0.0), floored & some, some & ~floored
+        floored = floored & some
+        return below + torch.where(some, negatives, 0.0), floored, some ^ floored
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -343,6 +344,11 @@ def summarise(comparison: Comparison, correction: Correction, objective: Objecti
     )
 
 
+def as_similarity(logit: Float[Tensor, ""], temperature: float | Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """What was divided by the temperature."""
+    return logit if isinstance(temperature, float) and temperature == 1 else logit * temperature
+
+
 def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "temperature") -> Outcome:
     """The last step, shared by every way of averaging: correct, floor, and take the loss."""
     losses, floored = objective.losses(summary, correction.odds, floor)
@@ -358,12 +364,15 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
         learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
         losses = torch.where(learns, losses, 0.0)
         weight = torch.where(learns, 1.0 if weight is None else weight, 0.0)
-    at_floor = floored.to(losses.dtype)
+    if weight is None:
+        at_floor = floored.mean(dtype=losses.dtype)
+    else:
+        at_floor = (floored * weight).sum() / weight.sum().clamp_min(1)
     return Outcome(
         loss=losses,
-        floored=at_floor.mean() if weight is None else (at_floor * weight).sum() / weight.sum().clamp_min(1),
+        floored=at_floor,
         tau_plus=correction.tau_plus,
-        positive_similarity=similarity * summary.temperature,
+        positive_similarity=as_similarity(similarity, summary.temperature),
         unlabelled_similarity=summary.unlabelled_similarity,
     )
 

@@ -3,7 +3,7 @@
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, Summary
+from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, Summary, as_similarity
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import blocks, exponentials, rows, softplus
 from pucl.shapes import Float, Tensor
@@ -54,4 +54,4 @@ def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> boo
 def _mean_similarity(pairs: Pairs, logit_sum: Float[Tensor, ""], met: Float[Tensor, " anchor"]) -> Float[Tensor, ""]:
     """Of the pairs that count; 0 where there are none, and of the sum nothing is left but its rounding."""
     pairs_met = met.sum()
-    return torch.where(pairs_met > 0, logit_sum / pairs_met.clamp_min(1), 0.0) * pairs.temperature
+    return as_similarity(torch.where(pairs_met > 0, logit_sum / pairs_met.clamp_min(1), 0.0), pairs.temperature)
