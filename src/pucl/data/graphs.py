@@ -203,11 +203,11 @@ class GraphSet:
     def subset(self, indices: Indices) -> "GraphSet":
         """The graphs with these numbers, copied, in this order."""
         chosen = self._chosen(indices)
-        nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
+        nodes, edges, counts = self._rows(chosen)
         return GraphSet(
             name=self.name,
-            node_start=_starts(_counts(self.node_start, chosen)),
-            edge_start=_starts(_counts(self.edge_start, chosen)),
+            node_start=_starts(counts[0]),
+            edge_start=_starts(counts[1]),
             edges=np.take(self.edges, edges, axis=1),
             values=self.values[nodes],
             kinds=self.kinds[nodes],
@@ -223,10 +223,9 @@ class GraphSet:
     def batch(self, indices: Indices) -> GraphBatch:
         """The graphs with these numbers, in this order, as tensors."""
         chosen = self._chosen(indices)
-        nodes, edges = _rows(self.node_start, chosen), _rows(self.edge_start, chosen)
-        counts = _counts(self.node_start, chosen)
-        starts = _starts(counts)
-        shift = np.repeat(starts[:-1], _counts(self.edge_start, chosen))  # To where the graph begins in this batch.
+        nodes, edges, counts = self._rows(chosen)
+        starts = _starts(counts[0])
+        shift = np.repeat(starts[:-1], counts[1])  # To where the graph of the edge begins in this batch.
         table = torch.from_numpy(np.take(self._edges.table, edges, axis=1) + shift)
         begins = np.zeros((len(self._edges.rows), len(nodes) + 1), np.int64)
         np.cumsum(np.take(self._edges.counts, nodes, axis=1), axis=1, out=begins[:, 1:])
@@ -239,7 +238,7 @@ class GraphSet:
         batch = GraphBatch(
             x=torch.from_numpy(self._expanded(nodes)),
             edge_index=table[:2],
-            graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts)),
+            graph_of=torch.from_numpy(np.repeat(np.arange(len(chosen)), counts[0])),
             graphs=len(chosen),
             copies=copies,
             edge_copies=None if often is None else often[0],
@@ -263,6 +262,20 @@ class GraphSet:
             y = None if self.labels is None else torch.tensor([self.labels[number]])
             graphs.append(Data(x=one.x, edge_index=one.edge_index.clone(), y=y))
         return graphs
+
+    @cached_property
+    def _ranges(self) -> NDArray[np.int64]:
+        """Where the nodes and the edges of each graph begin, and the ends of the last: [2, graph + 1]."""
+        return np.stack([self.node_start, self.edge_start])
+
+    def _rows(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of the nodes and of the edges of these graphs, without a loop over them, and how many each has."""
+        begins = np.take(self._ranges, chosen, axis=1)
+        counts = np.take(self._ranges, chosen + 1, axis=1) - begins
+        ends = np.cumsum(counts, axis=1)
+        shift = begins - ends + counts
+        nodes, edges = (np.repeat(shift[of], counts[of]) + np.arange(ends[of, -1]) for of in (0, 1))
+        return nodes, edges, counts
 
     @cached_property
     def _edges(self) -> _Edges:
@@ -299,8 +312,9 @@ class GraphSet:
                 f"indices choose graphs: expected whole numbers, at least one, got {chosen.dtype} {list(chosen.shape)}"
             )
         chosen = chosen.astype(np.int64, copy=False)
-        if not 0 <= chosen.min() <= chosen.max() < len(self):
-            raise DataError(f"indices choose graphs: expected 0..{len(self) - 1}, got {chosen.min()}..{chosen.max()}")
+        least, most = np.minimum.reduce(chosen), np.maximum.reduce(chosen)
+        if least < 0 or most >= len(self):
+            raise DataError(f"indices choose graphs: expected 0..{len(self) - 1}, got {least}..{most}")
         return chosen
 
 
@@ -355,16 +369,5 @@ def check_graph_labels(name: str, labels: NDArray[np.int64] | None, count: int, 
         )
 
 
-def _counts(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.asarray(starts[chosen + 1] - starts[chosen])
-
-
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-
-
-def _rows(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows of the chosen graphs, one graph after the other, without a loop over them."""
-    counts = _counts(starts, chosen)
-    shift = starts[chosen] - (np.cumsum(counts) - counts)
-    return np.asarray(np.repeat(shift, counts) + np.arange(counts.sum()))
