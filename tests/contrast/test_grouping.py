@@ -10,9 +10,10 @@ from torch import Tensor
 from oracles import softplus
 from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.grouping import pool
-from pucl.contrast.objectives import OBJECTIVES, Summary, conclude, sum_groups
+from pucl.contrast.objectives import OBJECTIVES, conclude
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
+from pucl.contrast.summary import Summary, sum_groups
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 
 GRAPH_OF = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3, 3])

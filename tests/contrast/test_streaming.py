@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from examples import ALL, related_views
 from pucl.benchmarks.measure import peak_memory
 from pucl.contrast import streaming
-from pucl.contrast.objectives import OBJECTIVES, Objective, Summary, softplus, summarise
+from pucl.contrast.objectives import OBJECTIVES, Objective, softplus, summarise
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming.rows import SoftplusRows, slopes_of, softplus_rows_operator
 from pucl.contrast.streaming.softplus import softplus_averages
+from pucl.contrast.summary import Summary
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.functional import compare, contrastive_loss, pair_up, pair_views
 

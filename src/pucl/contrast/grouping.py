@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from pucl.contrast.objectives import Summary, sum_groups, times
+from pucl.contrast.summary import Summary, sum_groups, times
 from pucl.shapes import Float, Int, Tensor
 
 

@@ -3,9 +3,10 @@
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, Summary, as_similarity
+from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, as_similarity
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import blocks, exponentials, rows, softplus
+from pucl.contrast.summary import Summary
 from pucl.shapes import Float, Tensor
 
 PAYS_FROM = 1 << 17  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
