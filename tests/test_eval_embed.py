@@ -64,7 +64,7 @@ def test_eval_tells_where_the_record_differs(
     copy.mkdir()
     for name in ("config.json", "encoder.safetensors"):
         (copy / name).write_bytes((runs[0] / name).read_bytes())
-    (copy / "result.json").write_text(json.dumps({"linear": 0.123, "knn": 2}))
+    (copy / "result.json").write_text(json.dumps({"linear": 0.123, "knn": 2, "seconds": 1}))
     assert main(["eval", str(copy), "--probe=linear"]) == 0
     assert "its result.json has linear 12.30%" in capsys.readouterr().err
 

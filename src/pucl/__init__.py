@@ -17,6 +17,7 @@ from pucl.losses import (
 )
 
 if TYPE_CHECKING:
+    from pucl.encoders import EncoderSource
     from pucl.experiments.trained import Trained
     from pucl.experiments.trained_graphs import TrainedGraphs
 
@@ -39,11 +40,14 @@ __all__ = [
 ]
 
 
-def load(run: str | Path) -> "Trained | TrainedGraphs":
-    """The encoder of a finished run, ready to encode images (see `Trained`) or graphs (see `TrainedGraphs`).
+def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained | TrainedGraphs":
+    """Load the encoder of a finished run, ready to encode images (see `Trained`) or graphs (see `TrainedGraphs`).
 
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.
+        encoder: For a run that was trained with an encoder of your own, that encoder again: what makes it (a class,
+            function or ``"package.module:callable"``), or a module of the same layers. A file never says which code is
+            run.
 
     Example::
 
@@ -51,4 +55,4 @@ def load(run: str | Path) -> "Trained | TrainedGraphs":
     """
     from pucl.experiments.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
 
-    return load_trained(run)
+    return load_trained(run, encoder=encoder)

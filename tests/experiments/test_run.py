@@ -93,7 +93,7 @@ def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
 def test_another_programs_configuration_is_left_alone(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.bin").write_text("weights")
-    with pytest.raises(ValueError, match="config.json should hold the configuration of a run of pucl"):
+    with pytest.raises(ValueError, match="config.json is damaged, or another program wrote it"):
         run(small(pictures), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.bin"}
     assert (tmp_path / "config.json").read_text() == '{"model_type": "bert"}'
@@ -127,7 +127,16 @@ def test_other_data_under_the_same_name(pictures: Path, tmp_path: Path) -> None:
 
 def test_processor_time_is_that_of_all_calls(tmp_path: Path, without_shape_checks: None) -> None:
     directory = RunDirectory(tmp_path)
-    training = SimpleNamespace(load=lambda _: None, step=0, state=dict)
+    watch: dict[str, list[str]] = {"said": [], "steps": []}
+    state = {
+        "step": 0,
+        "framework": {},
+        "optimiser": {},
+        "scaler": {},
+        "tally": {"sums": {}, "steps": 0},
+        "watch": watch,
+    }
+    training = SimpleNamespace(load=lambda _: None, step=0, steps_per_epoch=1, state=lambda: state)
     first = RunLog(directory, {"samples": 1})
     began = time.process_time()
     while time.process_time() - began < 0.2:
@@ -364,7 +373,7 @@ def test_a_checkpoint_of_another_kind_is_refused(pictures: Path, tmp_path: Path)
     run(config, tmp_path / "run")
     (tmp_path / "run" / "result.json").unlink()
     (tmp_path / "run" / "checkpoint.pt").write_bytes(b"not one")
-    with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
+    with pytest.raises(ValueError, match="checkpoint.pt is damaged"):
         run(config, tmp_path / "run")
 
 

@@ -28,6 +28,7 @@ from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run
 from pucl.experiments.trained import Trained, load_images, parts
 from pucl.experiments.weights import encoder_state, need_safetensors, save_weights
+from pucl.records import DamagedError
 from pucl.training.loop import module_of
 from pucl.views.recipes import Plain
 
@@ -119,7 +120,7 @@ def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> 
     with torch.no_grad():
         expected = network(views(images))
     np.testing.assert_array_equal(trained.encode(images), expected)
-    assert trained.encoder.state_dict().keys() == state.keys()
+    assert trained.encoder.networks[0].state_dict().keys() == state.keys()
 
 
 def test_the_file_alone_is_enough(runs: dict[str, Path], trained: Trained, tmp_path: Path) -> None:
@@ -284,13 +285,42 @@ class OwnEncoder(nn.Module):
 def test_an_encoder_of_the_users_own(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "own_encoders", sys.modules[OwnEncoder.__module__])
     run(config_of(npz, encoder="own_encoders:OwnEncoder"), tmp_path / "run")
-    loaded = load_images(tmp_path / "run")
-    assert loaded.features == 6
-    with np.load(tmp_path / "run" / "embeddings.npz") as kept:
-        np.testing.assert_array_equal(loaded.encode(loaded.data().train), kept["train"])
+    for encoder in ("own_encoders:OwnEncoder", OwnEncoder, OwnEncoder(3)):
+        loaded = load_images(tmp_path / "run", encoder=encoder)
+        assert loaded.features == 6
+        with np.load(tmp_path / "run" / "embeddings.npz") as kept:
+            np.testing.assert_array_equal(loaded.encode(loaded.data().train), kept["train"])
+    with pytest.raises(DataError, match="another network than its configuration names"):
+        load_images(tmp_path / "run", encoder=lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE * SIDE, 7)))
     monkeypatch.delitem(sys.modules, "own_encoders")
     with pytest.raises(ValueError, match="own_encoders, which cannot be imported"):
-        load_images(tmp_path / "run")
+        load_images(tmp_path / "run", encoder="own_encoders:OwnEncoder")
+
+
+def test_one_module_is_not_two_encoders(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "own_encoders", sys.modules[OwnEncoder.__module__])
+    run(config_of(npz, "cmc", encoder="own_encoders:OwnEncoder"), tmp_path / "run")
+    assert load_images(tmp_path / "run", encoder=OwnEncoder).features == 12
+    with pytest.raises(ValueError, match="CMC has two encoders"):
+        load_images(tmp_path / "run", encoder=OwnEncoder(3))
+
+
+def test_an_encoder_of_pucls_own_is_not_replaced(runs: dict[str, Path]) -> None:
+    with pytest.raises(ValueError, match="holds an encoder of pucl's own: expected no other encoder"):
+        load_images(runs["simclr"], encoder=OwnEncoder)
+
+
+@every
+def test_the_network_that_is_handed_out_normalises(runs: dict[str, Path], framework: str) -> None:
+    """An export by hand gives what `encode` gives, from bytes and from floats, at any size."""
+    loaded, (images, _) = load_images(runs[framework]), pictures()
+    pixels = torch.from_numpy(images).permute(0, 3, 1, 2)
+    expected = torch.from_numpy(loaded.encode(images))
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.encoder(pixels), expected)
+        torch.testing.assert_close(loaded.encoder(pixels / 255), expected, atol=1e-5, rtol=1e-4)
+        assert loaded.encoder(pixels.repeat(1, 1, 3, 3)).shape == expected.shape
+    assert not loaded.encoder.training
 
 
 def test_loading_leaves_random_numbers_alone(runs: dict[str, Path]) -> None:
@@ -310,7 +340,7 @@ def test_what_is_no_finished_run(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not finished, so there is no encoder.safetensors yet.*--resume"):
         pucl.load(unfinished)
     (unfinished / "encoder.safetensors").write_bytes(b"garbage")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DamagedError, match="expected weights as safetensors"):
         pucl.load(unfinished)
     save_file({"x": torch.zeros(2)}, unfinished / "encoder.safetensors")
     with pytest.raises(DataError, match="weights that pucl did not write"):
@@ -332,9 +362,29 @@ def test_weights_of_another_network(
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         about = file.metadata()
     change(state)
-    save_file(state, tmp_path / "changed.safetensors", about)
-    with pytest.raises(DataError, match=f"another network than its configuration names: 1 of .* the first is {wrong}"):
+    note = json.loads(about["pucl"])
+    del note["sha256"]
+    save_file(state, tmp_path / "changed.safetensors", {"pucl": json.dumps(note)})
+    with (
+        pytest.raises(DataError, match=f"another network than its configuration names: 1 of .* the first is {wrong}"),
+        pytest.warns(UserWarning, match="has no digest"),
+    ):
         pucl.load(tmp_path / "changed.safetensors")
+
+
+def test_a_flipped_bit_in_an_encoder_file_is_noticed(runs: dict[str, Path], tmp_path: Path) -> None:
+    content = bytearray((runs["simclr"] / "encoder.safetensors").read_bytes())
+    file = tmp_path / "encoder.safetensors"
+    header = int.from_bytes(content[:8], "little")
+    rng = np.random.default_rng(0)
+    places = [*rng.integers(64 + 8 * header, size=150), *rng.integers(8 * len(content), size=50)]  # Header, anywhere.
+    for place in places:
+        byte, bit = divmod(int(place), 8)
+        content[byte] ^= 1 << bit
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="encoder.safetensors"):
+            pucl.load(file)
+        content[byte] ^= 1 << bit
 
 
 def test_safetensors_is_asked_for_before_training(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,13 +155,22 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
     page = page_of(tmp_path, copy, tmp_path / "other", tmp_path / "broken")
     foot = page.split("What could not be read")[1]
     for place, why in (
-        ("copy/pucl/seed-0", "got wings as well"),
-        ("copy/pucl/seed-1", "damaged: Unterminated string"),
-        ("copy/plain/seed-0", "result.json should hold accuracies"),
+        (
+            "copy/pucl/seed-0",
+            "the configuration has known fields only: got &#x27;wings&#x27;",
+        ),
+        ("copy/pucl/seed-1", "metrics.jsonl is damaged, or another program wrote it: line 1: expected JSON"),
+        (
+            "copy/plain/seed-0",
+            "result.json is damaged, or another program wrote it: &#x27;linear&#x27; should be a number",
+        ),
         ("copy/plain/seed-1", "embeddings.npz: File is not a zip file"),
         ("copy/untrained/seed-0", "there is no such directory"),
         ("other", "neither a run nor a comparison"),
-        ("broken", "should hold a record, got a list"),
+        (
+            "broken",
+            "comparison.json is damaged, or another program wrote it: the record should be an object, got a list",
+        ),
     ):
         assert f"<code>{place}</code>: " in foot
         assert why in foot
@@ -180,7 +189,7 @@ def test_nothing_readable_is_a_page_too(tmp_path: Path) -> None:
 def test_an_unfinished_run_shows_its_curves(tmp_path: Path) -> None:
     place = written_run(tmp_path / "run", "digits")
     (place / "result.json").unlink()
-    lines = [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": float("nan")}, {"epoch": 3, "loss": 1.0}]
+    lines = [{"epoch": n, "step": n, "loss": loss} for n, loss in ((1, 2.0), (2, float("nan")), (3, 1.0))]
     (place / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     page = page_of(tmp_path, place)
     assert "is not finished: 3 of 12 epochs are shown" in page

@@ -3,6 +3,7 @@
 import contextlib
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import nn
 from pucl.corrections import PUCL
 from pucl.data import ImageSet
 from pucl.frameworks.simclr import SimCLR
-from pucl.training.checkpoint import load_checkpoint, save_checkpoint
+from pucl.records import DamagedError
+from pucl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pucl.training.loop import Plan, Training, TrainingStoppedError
 from pucl.views.recipes import SimCLRViews
 
@@ -178,10 +180,20 @@ def test_too_few_images_for_a_batch() -> None:
         Training(training.framework, training.optimiser, one, PUCL(), plan)
 
 
+def checkpoint_of(training: Training[Any]) -> Checkpoint:
+    return {
+        **training.state(),
+        "warnings": [],
+        "data": {"samples": 8},
+        "seconds": 1.0,
+        "processor_seconds": 1.0,
+    }
+
+
 def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "checkpoint.pt"
     training = make_training()
-    save_checkpoint(path, training.state())
+    save_checkpoint(path, checkpoint_of(training))
     before = path.read_bytes()
 
     def full_disk(_: int) -> None:
@@ -189,7 +201,7 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr("os.fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        save_checkpoint(path, training.state())
+        save_checkpoint(path, checkpoint_of(training))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.pt"]
     assert load_checkpoint(path)["step"] == 0
@@ -198,8 +210,57 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.M
 def test_a_damaged_checkpoint_is_named(tmp_path: Any) -> None:
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(b"not a checkpoint")
-    with pytest.raises(ValueError, match="should hold the state of a training, but cannot be read"):
+    with pytest.raises(DamagedError, match="checkpoint.pt is damaged.* does not end with a digest"):
         load_checkpoint(path)
-    torch.save({"format": 99}, path)
-    with pytest.raises(ValueError, match="another version of pucl: expected format 3, got 99"):
+    good: Any = checkpoint_of(make_training())
+    save_checkpoint(path, good | {"format": 99})
+    with pytest.raises(ValueError, match="another version of pucl: expected format 4, got 99"):
         load_checkpoint(path)
+    save_checkpoint(path, good | {"step": "many"})
+    with pytest.raises(DamagedError, match="'step' should be a whole number, got 'many'"):
+        load_checkpoint(path)
+    del good["tally"]
+    save_checkpoint(path, good)
+    with pytest.raises(DamagedError, match="the checkpoint lacks 'tally'"):
+        load_checkpoint(path)
+
+
+def test_a_checkpoint_that_is_a_list_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "checkpoint.pt"
+    real_save = torch.save
+    monkeypatch.setattr("torch.save", lambda _, file: real_save([1, 2, 3], file))
+    save_checkpoint(path, checkpoint_of(make_training()))
+    with pytest.raises(DamagedError, match="the checkpoint should be an object, got a list"):
+        load_checkpoint(path)
+
+
+def test_every_flipped_bit_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, checkpoint_of(make_training()))
+    content = bytearray(path.read_bytes())
+    places = np.random.default_rng(0).integers(8 * len(content), size=200)
+    for place in [*places, *range(8 * len(content) - 8 * 77, 8 * len(content), 7)]:  # Anywhere, and in the digest.
+        byte, bit = divmod(int(place), 8)
+        content[byte] ^= 1 << bit
+        path.write_bytes(content)
+        with pytest.raises(DamagedError, match="digest"):
+            load_checkpoint(path)
+        content[byte] ^= 1 << bit
+
+
+def test_torch_reads_a_checkpoint(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "checkpoint.pt", checkpoint_of(make_training()))
+    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["step"] == 0
+
+
+def test_a_state_that_is_of_no_such_training_is_refused() -> None:
+    training = make_training()
+    next(training.run())
+    state = training.state()
+    with pytest.raises(ValueError, match=r"step is how far the training is: expected 0 to \d+, got 1000000"):
+        make_training().load({**state, "step": 10**6})
+    averages = next(iter(state["optimiser"]["state"].values()))
+    name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)
+    averages[name] = torch.zeros(3, 1, 2)
+    with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
+        make_training().load(state)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.commands.loading import add_encoder
 from pucl.data import ImageData
 from pucl.experiments.trained import Trained, in_order, load, parts
 from pucl.experiments.trained_graphs import TrainedGraphs
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a finished run")
     parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to: .npz or .npy")
+    add_encoder(parser)
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
 
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out is a file of arrays: expected a name that ends in .npz or .npy, got {out}")
     if out.is_dir() or (out.exists() and not arguments.force):
         raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
-    trained = load(arguments.run)
+    trained = load(arguments.run, encoder=arguments.encoder)
     out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
     if isinstance(trained, Trained):
         unit, arrays, joined = "images", *_images(trained, arguments)

@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 
 import pucl
+from pucl.commands.loading import add_encoder
 from pucl.experiments.config import GRAPH_PROBES
 from pucl.experiments.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
 from pucl.files import check_folder, write_json
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"(default: {LINEAR},{KNN} for images, those of the run for graphs)",
     )
     parser.add_argument("--data", metavar="DATA", help="a known name, folder or .npz file (default: each run's own)")
+    add_encoder(parser)
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the accuracies to this file as well")
 
@@ -56,7 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     for place in arguments.runs:
         progress = Progress(f"pucl eval: {place}", "samples")
         try:
-            done.append(evaluate_run(place, probes, source=arguments.data, root=arguments.root, progress=progress))
+            evaluated = evaluate_run(
+                place,
+                probes,
+                source=arguments.data,
+                root=arguments.root,
+                progress=progress,
+                encoder=arguments.encoder,
+            )
+            done.append(evaluated)
         finally:
             progress.close()
     shown = list(dict.fromkeys(name for each in done for name in each.accuracies))

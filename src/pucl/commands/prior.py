@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 import pucl
+from pucl.commands.loading import add_encoder
 from pucl.experiments.similarities import Similarities, measure_similarities
 from pucl.files import check_folder, write_json
 from pucl.priors import APART
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many samples are compared with each other (default: %(default)s)",
     )
+    add_encoder(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of samples and views (default: 0)")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the estimates to this file as well")
@@ -46,7 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure each run, print the table, and say what to make of it."""
     check_folder("--json", arguments.json)
     found = [
-        measure_similarities(place, root=arguments.root, anchors=arguments.anchors, seed=arguments.seed)
+        measure_similarities(
+            place,
+            root=arguments.root,
+            anchors=arguments.anchors,
+            seed=arguments.seed,
+            encoder=arguments.encoder,
+        )
         for place in arguments.runs
     ]
     print(as_text(found, parameters=True))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.commands.loading import add_encoder
 from pucl.commands.prior import advice, as_text
 from pucl.experiments.layout2d import POINTS, Layout, lay_out_runs, need_umap
 from pucl.experiments.similarities import measure_similarities
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--points", type=int, default=POINTS, metavar="N", help="samples of each run at most (default: %(default)s)"
     )
+    add_encoder(parser)
     parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
     parser.add_argument(
         "--out", type=Path, default=Path("umap.png"), metavar="FILE.png", help="where to (default: %(default)s)"
@@ -59,8 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         for place in arguments.runs if arguments.similarities else []:
             line.show(f"{place}: comparing samples")
-            similarities.append(measure_similarities(place, root=arguments.root))
-        layouts = lay_out_runs(arguments.runs, points=arguments.points, root=arguments.root, tell=line.show)
+            similarities.append(measure_similarities(place, root=arguments.root, encoder=arguments.encoder))
+        layouts = lay_out_runs(
+            arguments.runs,
+            points=arguments.points,
+            root=arguments.root,
+            tell=line.show,
+            encoder=arguments.encoder,
+        )
     finally:
         line.close()
     out.parent.mkdir(parents=True, exist_ok=True)

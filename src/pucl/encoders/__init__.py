@@ -1,7 +1,7 @@
 """From images to vectors: residual networks, the user's own modules, and the heads between them and a loss."""
 
 from pucl.encoders.heads import HEADS, linear_head, make_head, mlp_head, simclr_head
-from pucl.encoders.registry import ARCHITECTURES, Adopted, Encoder, make_encoder
+from pucl.encoders.registry import ARCHITECTURES, Adopted, Encoder, EncoderSource, is_foreign, make_encoder
 from pucl.encoders.resnet import MEMORY_FORMAT, BasicBlock, Bottleneck, ResNet, Stem
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "BasicBlock",
     "Bottleneck",
     "Encoder",
+    "EncoderSource",
     "ResNet",
     "Stem",
+    "is_foreign",
     "linear_head",
     "make_encoder",
     "make_head",

@@ -56,8 +56,17 @@ Encoder = ResNet | Adopted
 """A module that takes images [batch, channel, height, width], gives [batch, features], and knows its `features`."""
 
 
+EncoderSource = str | nn.Module | Callable[..., nn.Module]
+"""Where an encoder comes from: a name, a module, or a class or function that makes one."""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is the import path of code that is not pucl's."""
+    return ":" in name
+
+
 def make_encoder(
-    name: str,
+    source: EncoderSource,
     *,
     stem: Stem = "small",
     in_channels: int = 3,
@@ -65,11 +74,12 @@ def make_encoder(
     zero_init_last_norm: bool = False,
     image_size: int = 32,
 ) -> Encoder:
-    """A new encoder with random weights (from torch's global generator), by its name.
+    """Make an encoder with random weights (from torch's global generator).
 
     Args:
-        name: resnet18, resnet34, resnet50, small (four blocks of 32 to 256 planes, for CPUs), or
-            `package.module:callable` for a class or function of the user's that makes an `nn.Module`.
+        source: resnet18, resnet34, resnet50, small (four blocks of 32 to 256 planes, for CPUs);
+            `package.module:callable`, a class or function that makes an `nn.Module`; that class or function itself; or
+            a module, which is taken as it is.
         stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; None is the usual number, 64 (32 for `small`). Half of it for each encoder
@@ -89,14 +99,19 @@ def make_encoder(
         >>> make_encoder("small").features, make_encoder("resnet50", width=32).features
         (256, 1024)
     """
-    if ":" in name:
-        return _adopt(name, {"stem": stem, "in_channels": in_channels, "width": width}, image_size)
-    if name not in ARCHITECTURES:
+    settings = {"stem": stem, "in_channels": in_channels, "width": width}
+    if isinstance(source, nn.Module):
+        return Adopted(source, _output_dimension(type(source).__name__, source, in_channels, image_size))
+    if not isinstance(source, str):
+        return _adopt(getattr(source, "__qualname__", repr(source)), source, settings, image_size)
+    if is_foreign(source):
+        return _adopt(source, _find(source), settings, image_size)
+    if source not in ARCHITECTURES:
         raise ValueError(
             f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, or package.module:callable, "
-            f"got {name}.{did_you_mean(name, ARCHITECTURES)}"
+            f"got {source}.{did_you_mean(source, ARCHITECTURES)}"
         )
-    architecture = ARCHITECTURES[name]
+    architecture = ARCHITECTURES[source]
     return ResNet(
         architecture.block,
         architecture.depths,
@@ -107,8 +122,8 @@ def make_encoder(
     )
 
 
-def _adopt(path: str, settings: dict[str, Any], image_size: int) -> Adopted:
-    make = _find(path)
+def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], image_size: int) -> Adopted:
+    """Call what makes a module of the user's; the path is for the errors."""
     known = inspect.signature(make).parameters
     asked = {name: value for name, value in settings.items() if name in known and value is not None}
     # The code that runs here is the user's: whatever it raises is told with its place, and kept as the cause.

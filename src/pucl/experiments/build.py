@@ -3,10 +3,11 @@
 import re
 
 import torch
+from torch import nn
 
 from pucl import processes
 from pucl.encoders.heads import make_head
-from pucl.encoders.registry import ARCHITECTURES, make_encoder
+from pucl.encoders.registry import ARCHITECTURES, EncoderSource, is_foreign, make_encoder
 from pucl.encoders.synchronised import synchronise_batch_norms
 from pucl.experiments.config import ImageConfig
 from pucl.frameworks.cmc import CMC
@@ -26,6 +27,7 @@ def build_framework(
     size: int,
     device: torch.device = CPU,
     compiled: bool = False,
+    encoder: EncoderSource | None = None,
 ) -> ImageFramework:
     """The framework with fresh weights, which depend on the seed alone, on its device.
 
@@ -37,8 +39,9 @@ def build_framework(
         size: Side of the images in pixels.
         device: Where it will be trained.
         compiled: Let torch.compile translate encoders and heads at their first use.
+        encoder: What makes the encoder, in place of what the configuration names.
     """
-    framework = _fresh(config, samples=samples, size=size)
+    framework = _fresh(config, config.encoder if encoder is None else encoder, samples=samples, size=size)
     # MoCo's parts of a batch have statistics of their own, which no other process has a part in.
     if processes.world_size() > 1 and not (isinstance(framework, MoCo) and framework.splits > 1):
         synchronise_batch_norms(framework, device)
@@ -50,16 +53,16 @@ def build_framework(
     return framework
 
 
-def _fresh(config: ImageConfig, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
+def _fresh(config: ImageConfig, source: EncoderSource, *, samples: int, size: int) -> SimCLR | MoCo | CMC:
     """The parts that the configuration names, on the CPU."""
-    if ":" in config.encoder:
-        make_encoder(
-            config.encoder, stem=config.stem, image_size=size
-        )  # A module may draw numbers when it is imported.
+    if isinstance(source, str) and is_foreign(source):  # A module may draw random numbers when it is imported.
+        make_encoder(source, stem=config.stem, image_size=size)
     torch.manual_seed(config.seed)
     if config.framework == "cmc":
+        if isinstance(source, nn.Module):
+            raise ValueError("CMC has two encoders: expected a class or function that makes them, got one module")
         light, colour = (
-            make_encoder(config.encoder, stem=config.stem, in_channels=channels, width=_half(config), image_size=size)
+            make_encoder(source, stem=config.stem, in_channels=channels, width=_half(config), image_size=size)
             for channels in (1, 2)
         )
         return CMC(
@@ -74,7 +77,7 @@ def _fresh(config: ImageConfig, *, samples: int, size: int) -> SimCLR | MoCo | C
             temperature=config.temperature,
             momentum=config.bank_momentum,
         )
-    encoder = make_encoder(config.encoder, stem=config.stem, width=config.width, image_size=size)
+    encoder = make_encoder(source, stem=config.stem, width=config.width, image_size=size)
     views = SimCLRViews(size=size, scale=(config.crop, 1.0), flip=config.flip, blur=config.blur)
     if config.framework == "moco":
         return MoCo(

@@ -71,7 +71,7 @@ def _entry(path: Path) -> Entry:
     directory = RunDirectory(path)
     try:
         config, result = directory.config(), directory.result()
-    except (ValueError, OSError, AttributeError) as error:  # Also of JSON that is no record.
+    except (ValueError, OSError) as error:
         return Entry(path=path, state=DAMAGED, problem=str(error))
     if result is not None:
         return Entry(path=path, state=FINISHED, config=config, result=result)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import torch
 
@@ -19,6 +19,16 @@ from pucl.experiments.task import make_task
 from pucl.files import write_json, write_whole
 
 BASE = PLAIN  # What differences are taken to.
+
+
+class RowsRecord(TypedDict, total=False):
+    """Rows and their runs, as a comparison and a part of a table keep them; it may hold more than this."""
+
+    lines: Required[list[dict[str, Any]]]
+    runs: Required[dict[str, list[str]]]
+    base: str | dict[str, Any]
+    command: str
+    note: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pucl.data.graph_features import CHOICES
 from pucl.devices import PRECISIONS, Precision
 from pucl.encoders.resnet import Stem
 from pucl.frameworks.infograph import SHARES, Share
+from pucl.records import conform
 from pucl.texts import did_you_mean
 from pucl.training.loop import check_plan
 from pucl.training.optimisers import SCHEDULES, Schedule, check_optimiser
@@ -124,12 +125,10 @@ class RunConfig:
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> "RunConfig":
-        """Back from JSON, as the kind that its framework has; fields that are unknown here are an error."""
+        """Read a configuration back: of the kind that its framework has, with known fields of the right types."""
         choose("framework", str(record.get("framework")), FRAMEWORKS)
-        kind = FRAMEWORKS[record["framework"]]
-        if unknown := record.keys() - fields_of(record["framework"]):
-            raise ValueError(f"a configuration has known fields only: got {', '.join(sorted(unknown))} as well")
-        return kind(**record)
+        config: RunConfig = conform(record, FRAMEWORKS[str(record["framework"])], "the configuration")
+        return config
 
 
 @dataclass(frozen=True, kw_only=True)

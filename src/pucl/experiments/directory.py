@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,42 @@ from pucl import processes
 from pucl.experiments.config import RunConfig
 from pucl.experiments.display import PROGRESS
 from pucl.files import left_parts, whole_file, write_json, write_whole
-from pucl.training.checkpoint import load_checkpoint
+from pucl.records import DamagedError, read_lines, read_record
+from pucl.training.checkpoint import Checkpoint, load_checkpoint
+
+
+class RunResult(TypedDict, total=False):
+    """What a finished run came to; it may hold more than this."""
+
+    seconds: Required[float]
+    svm: float
+    svm_scaled: float
+    linear: float
+    knn: float
+    loss: float
+    floored: float
+    tau_plus: float
+    evaluation_seconds: float
+    processor_seconds: float
+    peak_memory_mib: float
+    data: dict[str, Any]
+    notes: list[str]
+    warnings: list[str]
+
+
+class EpochMetrics(TypedDict, total=False):
+    """The metrics of one epoch; it may hold more than this."""
+
+    epoch: Required[int]
+    step: Required[int]
+    loss: float
+    floored: float
+    tau_plus: float
+    knn: float
+    positive_similarity: float
+    unlabelled_similarity: float
+    learning_rate: float
+    samples_per_second: float
 
 
 class RunDirectory:
@@ -106,11 +141,13 @@ class RunDirectory:
         """What the run is."""
         file = self.path / "config.json"
         try:
-            return RunConfig.from_json(_record(file))
-        except FileNotFoundError:
+            return RunConfig.from_json(read_record(file, dict))
+        except (FileNotFoundError, NotADirectoryError):
             raise ValueError(f"{self.path} is not a run of pucl: {self._missing()}") from None
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{file} should hold the configuration of a run of pucl: {error}") from error
+        except DamagedError:
+            raise
+        except ValueError as error:
+            raise DamagedError(file, str(error)) from error
 
     def _missing(self) -> str:
         """What is here instead of a run."""
@@ -122,20 +159,20 @@ class RunDirectory:
     def result(self) -> dict[str, Any] | None:
         """What the run came to; None while it is not finished."""
         file = self.path / "result.json"
-        try:
-            return _record(file) if file.exists() else None
-        except ValueError as error:
-            raise ValueError(f"{file} should hold what a run came to: {error}") from error
+        return cast(dict[str, Any], read_record(file, RunResult)) if file.exists() else None
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> Checkpoint | None:
         """The state of the training at its last checkpoint; None before the first."""
         return load_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
         """The metrics of each epoch so far."""
-        if not self.metrics.exists():
-            return []
-        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        return cast(list[dict[str, Any]], read_lines(self.metrics, EpochMetrics)) if self.metrics.exists() else []
+
+    def environment(self) -> dict[str, Any]:
+        """With what the run was made; empty where that was not written down."""
+        file = self.path / "environment.json"
+        return read_record(file, dict) if file.exists() else {}
 
     def keep_metrics(self, history: list[dict[str, Any]]) -> None:
         """Write the metrics anew: after a resume, epochs past the checkpoint are run again."""
@@ -145,13 +182,6 @@ class RunDirectory:
         """Write embeddings and labels."""
         with whole_file(self.embeddings) as file:
             np.savez(file, **parts)
-
-
-def _record(file: Path) -> dict[str, Any]:
-    content = json.loads(file.read_text())
-    if not isinstance(content, dict):
-        raise ValueError(f"expected a record, got a {type(content).__name__}")
-    return content
 
 
 def environment(device: torch.device) -> dict[str, Any]:

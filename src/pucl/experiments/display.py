@@ -11,6 +11,7 @@ from typing import Any
 
 from pucl.experiments.lines import PROBES
 from pucl.progress import Line, duration
+from pucl.records import read_record
 
 BAR = 20  # Characters.
 PROGRESS = ".progress"  # In the directory of a run that goes on: where it is.
@@ -138,10 +139,10 @@ class Report(Display):
 def read_report(file: Path, grid: str) -> dict[str, Any] | None:
     """Where a run of this grid is; None where that cannot be read, or not just now."""
     try:
-        record = json.loads(file.read_text())
+        record = read_record(file, dict)
     except (OSError, ValueError):
         return None
-    if not isinstance(record, dict) or record.get("grid") != grid:
+    if record.get("grid") != grid:
         return None
     return record if "status" in record or all(name in record for name in POSITION) else None
 

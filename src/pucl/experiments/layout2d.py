@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data import DataError
+from pucl.encoders import EncoderSource
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.images import evenly
@@ -70,6 +71,7 @@ def lay_out_runs(
     root: Path | None = None,
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
+    encoder: EncoderSource | None = None,
 ) -> list[Layout]:
     """Embed samples of each run's data as classifiers get them, before the head, and lay them out.
 
@@ -82,6 +84,7 @@ def lay_out_runs(
         root: Where data are; see `pucl.data.load`.
         seed: Of the layout.
         tell: Is told what is being done.
+        encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
 
     Raises:
         UmapMissingError: If umap-learn is not installed.
@@ -93,7 +96,7 @@ def lay_out_runs(
             f"neighbours, got {points}"
         )
     need_umap()
-    return [_lay_out_run(run, points, root, seed, tell) for run in runs]
+    return [_lay_out_run(run, points, root, seed, tell, encoder) for run in runs]
 
 
 def lay_out(embeddings: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float32]:
@@ -141,8 +144,15 @@ def need_umap() -> None:
         raise UmapMissingError from error
 
 
-def _lay_out_run(run: Path, points: int, root: Path | None, seed: int, tell: Callable[[str], None]) -> Layout:
-    trained = load(run)
+def _lay_out_run(
+    run: Path,
+    points: int,
+    root: Path | None,
+    seed: int,
+    tell: Callable[[str], None],
+    encoder: EncoderSource | None,
+) -> Layout:
+    trained = load(run, encoder=encoder)
     tell(f"{run}: embedding")
     if isinstance(trained, Trained):
         data = trained.data(root=root)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pucl.experiments.config import NOT_TRAINED, ORACLE
 from pucl.experiments.statistics import Difference, Spread
+from pucl.records import conform
 from pucl.texts import table
 
 PROBES = {
@@ -66,17 +67,13 @@ class Line:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Line":
-        """Back from JSON."""
-        return cls(
-            **record
-            | {
-                "scores": {name: Spread(**values) for name, values in record["scores"].items()},
-                "by_seed": {name: tuple(values) for name, values in record["by_seed"].items()},
-                "differences": {name: Difference(**values) for name, values in record["differences"].items()},
-                "seeds": tuple(record.get("seeds", ())),
-                "failed": tuple(record["failed"]),
-            }
-        )
+        """Read a row back, of known fields with the right types.
+
+        Raises:
+            MismatchError: If it is no such record.
+        """
+        line: Line = conform(record, cls, "a row")
+        return line
 
 
 def make_line(

@@ -5,6 +5,7 @@ from typing import Any
 
 from pucl import processes
 from pucl.experiments.directory import RunDirectory
+from pucl.records import DamagedError
 from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training
 
@@ -18,8 +19,8 @@ def check_same_data(directory: RunDirectory, there: dict[str, Any], here: dict[s
     """Refuse to go on with data other than those that a run was begun with."""
     if not same_data(there, here):
         raise ValueError(
-            f"{directory.path} holds a run on other data: there were {there['samples']} samples, and here are "
-            f"{here['samples']}, not the same, or with other labels or features; choose another directory"
+            f"{directory.path} holds a run on other data: there were {there.get('samples')} samples, and here are "
+            f"{here['samples']}, not the same, or with other labels or features; choose another directory with --out"
         )
 
 
@@ -58,8 +59,18 @@ class RunLog:
         if state is None:
             return False
         check_same_data(self._directory, state["data"], self._data)
-        training.load(state)
-        self.history = [line for line in processes.from_first(self._directory.history) if line["step"] <= training.step]
+        try:
+            training.load(state)
+        except (ValueError, RuntimeError, TypeError, LookupError, AttributeError) as error:  # Whatever torch raises.
+            raise DamagedError(self._directory.checkpoint, f"it does not fit this training: {error}") from error
+        history = processes.from_first(self._directory.history)
+        self.history = [dict(line) for line in history if line["step"] <= training.step]
+        epochs = training.step // training.steps_per_epoch
+        if len(self.history) != epochs:
+            raise DamagedError(
+                self._directory.metrics,
+                f"the checkpoint beside it is of epoch {epochs}: expected a line for each, got {len(self.history)}",
+            )
         self.warnings = list(state["warnings"])
         self._began = time.monotonic() - state["seconds"]
         self._processor_began = time.process_time() - state["processor_seconds"]
@@ -69,9 +80,16 @@ class RunLog:
         """Write everything down."""
         if processes.rank() == 0:
             self.keep_metrics()
-            times = {"seconds": self.seconds, "processor_seconds": self.processor_seconds}
-            about = {"warnings": list(self.warnings), "data": self._data}
-            save_checkpoint(self._directory.checkpoint, training.state() | times | about)
+            save_checkpoint(
+                self._directory.checkpoint,
+                {
+                    **training.state(),
+                    "warnings": list(self.warnings),
+                    "data": self._data,
+                    "seconds": self.seconds,
+                    "processor_seconds": self.processor_seconds,
+                },
+            )
         self.saved = time.monotonic()
 
     def keep_metrics(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pucl.data import DataError
+from pucl.encoders import EncoderSource
 from pucl.evaluation.scoring import KNN, LINEAR, PROBES, REFERENCE, accuracies
 from pucl.experiments.config import GRAPH_PROBES, RunConfig, choose
 from pucl.experiments.directory import RunDirectory
@@ -56,6 +57,7 @@ def evaluate_run(
     source: str | None = None,
     root: Path | None = None,
     progress: Progress = lambda _done, _total: None,
+    encoder: EncoderSource | None = None,
 ) -> Evaluated:
     """Embed with the saved encoder, and measure what classifiers make of it.
 
@@ -67,8 +69,9 @@ def evaluate_run(
         source: A known name or a path; None for the run's own data, as it used them.
         root: Where data are; see `pucl.data.load`.
         progress: Is told before each batch how many samples are done, and of how many.
+        encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
     """
-    trained = load(run)
+    trained = load(run, encoder=encoder)
     if isinstance(trained, Trained):
         probes = (LINEAR, KNN) if probes is None else probes
         known: Sequence[str] = list(PROBES)

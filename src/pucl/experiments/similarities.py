@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pucl.encoders import EncoderSource
 from pucl.experiments.config import NOT_TRAINED, ORACLE, ImageConfig, RunConfig
 from pucl.experiments.trained import Trained, load
 from pucl.experiments.trained_graphs import TrainedGraphs
@@ -99,7 +100,14 @@ class Similarities:
         }
 
 
-def measure_similarities(run: Path, *, root: Path | None = None, anchors: int = 1000, seed: int = 0) -> Similarities:
+def measure_similarities(
+    run: Path,
+    *,
+    root: Path | None = None,
+    anchors: int = 1000,
+    seed: int = 0,
+    encoder: EncoderSource | None = None,
+) -> Similarities:
     """Cosines among training samples of a finished run, in the space in which its loss compares.
 
     Images are seen as in training, by two random views each, and compared after the head, in evaluation mode:
@@ -117,13 +125,14 @@ def measure_similarities(run: Path, *, root: Path | None = None, anchors: int = 
         root: Where data are; see `pucl.data.load`.
         anchors: How many samples are looked at, at most; every one is compared with every other.
         seed: Of samples, views and pairs that are drawn.
+        encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
 
     Raises:
         ValueError: If the run is not finished, or too small to say anything.
     """
     if anchors < FEWEST:
         raise ValueError(f"anchors is how many samples are looked at: expected at least {FEWEST}, got {anchors}")
-    trained = load(run)
+    trained = load(run, encoder=encoder)
     generator = torch.Generator().manual_seed(seed)
     seen = _look(trained, root, anchors, generator)
     unlabelled = _some(seen.cosines[seen.pairs], generator)

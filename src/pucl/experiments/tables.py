@@ -5,9 +5,9 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
-from pucl.experiments.compare import check_some_finished, grid_of, has_labels, lines_of, origin, places_of
+from pucl.experiments.compare import RowsRecord, check_some_finished, grid_of, has_labels, lines_of, origin, places_of
 from pucl.experiments.config import ORACLE, RunConfig, check_once
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Done, Means, run_grid
@@ -36,6 +36,13 @@ class Part:
     seeds: int
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
+
+
+class TableRecord(TypedDict, total=False):
+    """A table as it is kept: its parts by name; it may hold more than this."""
+
+    data: Required[dict[str, RowsRecord]]
+    command: str
 
 
 @dataclass(frozen=True, kw_only=True)

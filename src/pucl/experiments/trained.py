@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from warnings import warn
 
 import numpy as np
@@ -15,6 +15,7 @@ from pucl.data import DataError, ImageData, ImageSet, NodeFeatures, to_pixels
 from pucl.data import load as load_data
 from pucl.data.resizing import resize_pixels
 from pucl.data.sources.picture import SUFFIXES, need_pillow, read_picture, to_rgb
+from pucl.encoders.registry import EncoderSource, is_foreign
 from pucl.evaluation import embed
 from pucl.experiments.build import build_framework
 from pucl.experiments.config import GraphConfig, ImageConfig, RunConfig
@@ -23,7 +24,10 @@ from pucl.experiments.graphs import build_infograph
 from pucl.experiments.images import limited
 from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.experiments.weights import load_weights, read_weights
+from pucl.records import DamagedError, MismatchError, conform
+from pucl.shapes import Float
 from pucl.training.loop import module_of
+from pucl.views.recipes import Plain, PlainLab
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,9 +64,12 @@ class Trained:
         self.features = features
 
     @property
-    def encoder(self) -> nn.Module:
-        """The bare network, which takes images that are normalised; for CMC a list of two, lightness and colour."""
-        return self.module.get_submodule("encoders" if self.config.framework == "cmc" else "encoder")
+    def encoder(self) -> "PixelEncoder":
+        """The network as a module of torch, to be exported or trained further; it gives what `encode` gives."""
+        found = self.module.get_submodule("encoders" if self.config.framework == "cmc" else "encoder")
+        networks = list(found) if isinstance(found, nn.ModuleList) else [found]
+        views: Any = self.module.views
+        return PixelEncoder(networks, views.plain)
 
     def encode(self, images: Images, *, batch_size: int = BATCH) -> NDArray[np.float32]:
         """One row of features for each image.
@@ -141,50 +148,124 @@ class Trained:
         return embed(self.module, pixels, lambda batch: batch, batch_size)
 
 
-def load(run: str | Path) -> Trained | TrainedGraphs:
-    """The encoder of a finished run.
+class PixelEncoder(nn.Module):
+    """A trained network that takes images as they are: resizing and normalisation are inside.
+
+    Args:
+        networks: Images to features, in evaluation mode; two for CMC, of lightness and of colour.
+        prepare: What brings images to the size and the colours that the networks were trained with.
+
+    Shapes:
+        [batch, 3, height, width], uint8 or floats in 0..1, to [batch, features].
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], prepare: Plain | PlainLab) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.prepare = prepare
+        self.train(any(network.training for network in networks))
+
+    def forward(self, images: Tensor) -> Float[Tensor, "batch feature"]:
+        """The features of images, those of several networks side by side."""
+        if images.is_floating_point():  # To bytes, as `Trained.encode` does.
+            images = (images * 255).round().clamp(0, 255).to(torch.uint8)
+        prepared = self.prepare(images)
+        parts = prepared if isinstance(prepared, tuple) else (prepared,)
+        return torch.cat([network(part) for network, part in zip(self.networks, parts, strict=True)], dim=1)
+
+
+def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained | TrainedGraphs:
+    """Load the encoder of a finished run. No code is run that a file names.
 
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.
+        encoder: For a run that was trained with an encoder of your own, that encoder again: what makes it (a class,
+            function or ``"package.module:callable"``), or a module of the same layers. The file's weights are put into
+            it.
 
     Raises:
-        ValueError: If it is no run, or one that has not been finished.
+        ValueError: If it is no run, one that is not finished, or one whose encoder must be named.
     """
     path = Path(run).expanduser()
-    if path.is_file():
-        weights = path
-        state, about = read_weights(weights)
+    weights = path if path.is_file() else _weights_of(RunDirectory(path))
+    state, about = read_weights(weights)
+    try:
         config = RunConfig.from_json(about["config"])
-    else:
-        directory = RunDirectory(path)
-        config, weights = directory.config(), directory.weights
-        if not weights.exists():
-            raise ValueError(
-                f"{path} holds a run that is not finished, so there is no {weights.name} yet: "
-                f"the same `pucl train` with --resume goes on with it"
-            )
-        state, about = read_weights(weights)
+    except ValueError as error:
+        raise DamagedError(weights, str(error)) from error
+    _check_encoder(config, encoder, weights)
     with torch.random.fork_rng(devices=[]):  # Building draws first weights, which is no business of the caller's.
         if isinstance(config, GraphConfig):
-            module = build_infograph(config, about["inputs"])
+            inputs, columns = _graph_inputs(weights, about)
+            module = build_infograph(config, inputs)
             load_weights(module, state, weights)
-            columns = None if about["columns"] is None else NodeFeatures.from_record(about["columns"])
-            return TrainedGraphs(config, module, columns=columns, inputs=about["inputs"], features=about["features"])
+            return TrainedGraphs(config, module, columns=columns, inputs=inputs, features=about["features"])
         if not isinstance(config, ImageConfig):
             raise TypeError(f"a run is on images or on graphs, got a {type(config).__name__}")
+        size = _image_size(weights, about)
         # Memory is of no use any more, so it may be as small as it can be.
-        framework = build_framework(replace(config, queue_size=1), samples=2, size=about["image_size"])
+        small = replace(config, queue_size=1)
+        framework = build_framework(small, samples=2, size=size, encoder=encoder)
     load_weights(module_of(framework), state, weights)
-    return Trained(config, module_of(framework), image_size=about["image_size"], features=about["features"])
+    return Trained(config, module_of(framework), image_size=size, features=about["features"])
 
 
-def load_images(run: str | Path) -> Trained:
-    """The encoder of a finished run on images.
+def _weights_of(directory: RunDirectory) -> Path:
+    if not directory.weights.exists():
+        directory.config()  # Raises where this is no run at all.
+        raise ValueError(
+            f"{directory.path} holds a run that is not finished, so there is no {directory.weights.name} yet: "
+            f"the same `pucl train` with --resume goes on with it"
+        )
+    return directory.weights
+
+
+def _check_encoder(config: RunConfig, encoder: EncoderSource | None, weights: Path) -> None:
+    """Refuse to take the name of code from a file, and code where none is needed."""
+    if not isinstance(config, ImageConfig) or not is_foreign(config.encoder):
+        if encoder is not None:
+            raise ValueError(f"{weights} holds an encoder of pucl's own: expected no other encoder to be named")
+    elif encoder is None:
+        raise ValueError(
+            f"{weights} was trained with an encoder that is not pucl's; the file calls it {config.encoder!r}. pucl "
+            f"runs no code that a file names. If you know and trust that code, name it yourself: "
+            f"pucl.load(..., encoder=...), or --encoder package.module:callable on the command line"
+        )
+
+
+class _AboutImages(TypedDict):
+    image_size: int
+
+
+class _AboutGraphs(TypedDict):
+    inputs: int
+    columns: dict[str, Any] | None
+
+
+def _image_size(weights: Path, about: Mapping[str, Any]) -> int:
+    try:
+        return int(conform(about, _AboutImages, "its note")["image_size"])
+    except MismatchError as error:
+        raise DamagedError(weights, str(error)) from error
+
+
+def _graph_inputs(weights: Path, about: Mapping[str, Any]) -> tuple[int, NodeFeatures | None]:
+    """How many columns a node has, and what they are."""
+    try:
+        known = conform(about, _AboutGraphs, "its note")
+        columns = None if known["columns"] is None else NodeFeatures.from_record(known["columns"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise DamagedError(weights, f"its note on the columns of nodes cannot be read: {error}") from error
+    return known["inputs"], columns
+
+
+def load_images(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
+    """Load the encoder of a finished run on images; see `load`.
 
     Raises:
         ValueError: Also if the run was on graphs.
     """
-    trained = load(run)
+    trained = load(run, encoder=encoder)
     if not isinstance(trained, Trained):
         raise ValueError(f"{run} is a run on graphs: expected one on images")
     return trained

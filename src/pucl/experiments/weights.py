@@ -12,12 +12,18 @@ the prefix, encoders of images have the names of torchvision's ResNets, so that 
     network.load_state_dict(state)  # Of the same layers, without a classifier.
 
 An encoder of the user's own has ``encoder.module.`` before its names.
+
+The note holds the SHA-256 of everything else in the file. It tells damage, not forgery: whoever rewrites the file can
+rewrite the digest too.
 """
 
+import hashlib
 import json
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import torch
 from torch import Tensor, nn
 
 import pucl
@@ -25,12 +31,21 @@ from pucl.data import DataError, ExtraMissingError
 from pucl.experiments.config import RunConfig
 from pucl.files import write_whole
 from pucl.frameworks.framework import Framework
+from pucl.records import DamagedError, MismatchError, conform
 from pucl.training.loop import module_of
 
 PARTS = ("encoder", "head", "encoders", "heads", "local_head", "whole_head")
 """What a framework calls that which encodes. Queues, banks and slow copies have other names, and end with training."""
 
 ABOUT = "pucl"  # One key for everything: safetensors writes several in an order that changes from call to call.
+DIGEST = "sha256"  # In the note.
+
+
+class About(TypedDict):
+    """What the note of every encoder file says; it holds more, which depends on the kind of data."""
+
+    config: dict[str, Any]
+    features: int
 
 
 def need_safetensors() -> None:
@@ -63,11 +78,25 @@ def save_weights(path: Path, framework: Framework[Any], config: RunConfig, about
         name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(module_of(framework)).items()
     }
     note = {"version": pucl.__version__, "framework": config.framework, **about, "config": config.as_json()}
-    write_whole(path, save(state, {ABOUT: json.dumps(note)}))
+    write_whole(path, save(state, {ABOUT: json.dumps(note | {DIGEST: _digest(state, note)})}))
+
+
+def _digest(state: dict[str, Tensor], note: dict[str, Any]) -> str:
+    """The SHA-256 of all weights, with their names and shapes, and of the note without its digest."""
+    digest = hashlib.sha256(json.dumps(note, sort_keys=True).encode())
+    for name in sorted(state):
+        digest.update(json.dumps([name, str(state[name].dtype), list(state[name].shape)]).encode())
+        digest.update(state[name].contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights of a file, and what it says about them."""
+    """Read the weights of a file, and what it says about them.
+
+    Raises:
+        DamagedError: If anything in the file changed since it was written, or if it cannot be read.
+        DataError: If pucl did not write it.
+    """
     need_safetensors()
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
@@ -76,10 +105,18 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no dictionary.
     except SafetensorError as error:
-        raise DataError(f"{path} should hold weights as safetensors, but cannot be read: {error}") from error
+        raise DamagedError(path, f"expected weights as safetensors: {error}") from error
     if ABOUT not in metadata:
         raise DataError(f"{path} holds weights that pucl did not write: expected a note {ABOUT!r} about them")
-    about: dict[str, Any] = json.loads(metadata[ABOUT])
+    try:
+        about: dict[str, Any] = conform(json.loads(metadata[ABOUT]), About, "its note")
+    except (MismatchError, json.JSONDecodeError, RecursionError) as error:
+        raise DamagedError(path, f"its note {ABOUT!r} cannot be read: {error}") from error
+    digest = about.pop(DIGEST, None)
+    if digest is None:
+        warnings.warn(f"{path} has no digest, so it cannot be checked for damage: an older pucl wrote it", stacklevel=2)
+    elif digest != _digest(state, about):
+        raise DamagedError(path, "its content does not match its digest")
     return state, about
 
 

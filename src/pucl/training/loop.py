@@ -23,6 +23,7 @@ from pucl.devices import Precision, autocast, denormals_flushed, seed_draws
 from pucl.frameworks.framework import Batch, Framework
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import settle_together
+from pucl.training.checkpoint import TrainingState
 from pucl.training.watch import Watch
 
 _Samples = TypeVar("_Samples")
@@ -162,8 +163,8 @@ class Training(Generic[_Samples]):
         self.steps = self.steps_per_epoch * plan.epochs
         self.tally = Tally()
 
-    def state(self) -> dict[str, Any]:
-        """All that the rest of the training depends on. Random numbers are a function of seed and step."""
+    def state(self) -> TrainingState:
+        """All that the rest of the training depends on."""
         return {
             "step": self.step,
             "framework": self.module.state_dict(),
@@ -173,15 +174,32 @@ class Training(Generic[_Samples]):
             "watch": self.watch.state(),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
+    def load(self, state: TrainingState) -> None:
+        """Continue from a state.
+
+        Raises:
+            ValueError: If the state is of another training. torch raises other errors for some of those.
+        """
+        if not 0 <= state["step"] <= self.steps:
+            raise ValueError(f"step is how far the training is: expected 0 to {self.steps}, got {state['step']}")
         self.module.load_state_dict(state["framework"])
         self.optimiser.load_state_dict(state["optimiser"])
+        self._check_optimiser()
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
         self.step = state["step"]
         self.tally = Tally(dict(state["tally"]["sums"]), state["tally"]["steps"])
         self.watch.load(state["watch"])
+
+    def _check_optimiser(self) -> None:
+        """Refuse averages of gradients that do not have the shape of their parameters: torch loads any."""
+        for parameter, averages in self.optimiser.state.items():
+            for name, value in averages.items():
+                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                    raise ValueError(
+                        f"the optimiser's {name} goes with a parameter: expected the shape {list(parameter.shape)}, "
+                        f"got {list(value.shape)}"
+                    )
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
         """Train to the end; after every epoch, what it came to.

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from pucl.training.checkpoint import WatchState
 
 WINDOW = 50  # Steps that are averaged before anything is said; a first few are often odd.
 FLOORED = 0.5  # Share of anchors at the floor from which the correction does more harm than good.
@@ -24,11 +25,11 @@ class Watch:
         self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
         self.said: set[str] = set()
 
-    def state(self) -> dict[str, Any]:
-        """What was said, and what the next words depend on."""
+    def state(self) -> WatchState:
+        """The warnings that were given, and the last steps."""
         return {"said": sorted(self.said), "steps": [dict(metrics) for metrics in self._steps]}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: WatchState) -> None:
         """Continue from a state."""
         self.said = set(state["said"])
         self._steps = deque(state["steps"], maxlen=WINDOW)

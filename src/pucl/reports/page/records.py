@@ -1,20 +1,21 @@
 """What run directories hold, put together to what a page is about. What cannot be read is named, and left out."""
 
 import dataclasses
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pucl.experiments.compare import BASE
+from pucl.experiments.compare import BASE, RowsRecord
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
-from pucl.experiments.lines import PROBES, Line, make_line
+from pucl.experiments.lines import Line, make_line
+from pucl.experiments.tables import TableRecord
+from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
 
-UNREADABLE = (ValueError, OSError, TypeError, KeyError, AttributeError)
-"""What reading a file that is damaged, or of another version, can raise."""
+UNREADABLE = (ValueError, OSError)
+"""What reading a file that is damaged, or of another version, raises."""
 
 LINE_FIELDS = {each.name for each in dataclasses.fields(Line)}
 
@@ -103,23 +104,24 @@ def gather(places: Sequence[Path]) -> Gathered:
     skipped: list[tuple[Path, str]] = []
 
     def skip(path: Path, error: object) -> None:
+        if isinstance(error, DamagedError):  # Without directories of this machine: the page may be sent to others.
+            error = f"{error.file.name} {DAMAGED}: {error.why}"
         skipped.append((path, str(error) or type(error).__name__))
 
     for place in places:
         try:
-            if (place / "comparison.json").is_file():
-                groups.append(_comparison(place, _record(place / "comparison.json"), skip))
-            elif (place / "table.json").is_file():
-                record = _record(place / "table.json")
-                for name, part in record["data"].items():
-                    kept = {"command": record.get("command", ""), **part}
-                    groups.append(_comparison(place, kept, skip, name))
+            if (file := place / "comparison.json").is_file():
+                groups.append(_comparison(file, read_record(file, RowsRecord), skip))
+            elif (file := place / "table.json").is_file():
+                table = read_record(file, TableRecord)
+                for name, part in table["data"].items():
+                    groups.append(_comparison(file, {"command": table.get("command", ""), **part}, skip, name))
             elif (place / "config.json").is_file():
                 loose.append(read_run(place))
             else:
                 skip(place, "is neither a run nor a comparison or table: it has none of their files")
         except UNREADABLE as error:
-            skip(place, _words(error))
+            skip(place, error)
     groups += _grouped(loose)
     for group in groups:
         for run in (run for row in group.rows for run in row.runs):
@@ -132,37 +134,36 @@ def read_run(path: Path) -> Run:
     """What the directory of a run says.
 
     Raises:
-        ValueError: If it is damaged, or of a version that is not known here. Others of `UNREADABLE` can come too.
+        ValueError: If it is damaged, or of a version that is not known here.
+        OSError: If it cannot be read.
     """
     directory = RunDirectory(path)
     if not path.is_dir():
         raise ValueError("there is no such directory")
-    config = directory.config()
-    result: Any = directory.result()
-    if result is not None and not _is_result(result):
-        raise ValueError("result.json should hold accuracies and the time as numbers")
-    history: list[Any] = directory.history()
-    if not all(isinstance(line, dict) and _is_number(line.get("epoch")) for line in history):
-        raise ValueError("metrics.jsonl should hold the metrics of an epoch in each line")
-    file = path / "environment.json"
-    environment = _record(file) if file.is_file() else {}
-    return Run(path=path, config=config, result=result, history=history, environment=environment)
+    return Run(
+        path=path,
+        config=directory.config(),
+        result=directory.result(),
+        history=directory.history(),
+        environment=directory.environment(),
+    )
 
 
-def _comparison(
-    place: Path, record: Mapping[str, Any], skip: Callable[[Path, object], None], name: str | None = None
-) -> Group:
+def _comparison(file: Path, record: RowsRecord, skip: Callable[[Path, object], None], name: str | None = None) -> Group:
     """The rows that a comparison or one part of a table lists, with their runs."""
+    place = file.parent
     runs: dict[str, tuple[Run, ...]] = {}
     for row, places in record["runs"].items():
         readable = []
         for each in places:
             try:
+                _check_below(each, file)
                 readable.append(read_run(place / each))
             except UNREADABLE as error:
-                skip(place / each, _words(error))
+                skip(place / each, error)
         runs[row] = tuple(readable)
-    base = record["base"] if isinstance(record.get("base"), str) else BASE
+    given = record.get("base")
+    base = given if isinstance(given, str) else BASE
     rows = []
     for line in record["lines"]:
         published = {
@@ -170,7 +171,10 @@ def _comparison(
             for column, number in line.items()
             if column not in LINE_FIELDS and (number is None or _is_number(number))
         }
-        known = Line.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
+        try:
+            known = Line.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
+        except MismatchError as error:
+            raise DamagedError(file, str(error)) from error
         rows.append(Row(line=known, runs=runs.get(known.name, ()), published=published))
     config = next((run.config for row in rows for run in row.runs), None)
     return Group(
@@ -178,8 +182,8 @@ def _comparison(
         place=place,
         rows=tuple(rows),
         base=base,
-        command=str(record.get("command", "")),
-        note=str(record.get("note", "")),
+        command=record.get("command", ""),
+        note=record.get("note", ""),
     )
 
 
@@ -237,27 +241,10 @@ def _apart(run: Run, members: Sequence[Run]) -> list[str]:
     ]
 
 
-def _record(file: Path) -> dict[str, Any]:
-    record: Any = json.loads(file.read_text())
-    if not isinstance(record, dict):
-        raise ValueError(f"{file.name} should hold a record, got a {type(record).__name__}")
-    return record
-
-
-def _is_result(record: Any) -> bool:
-    """Whether it has what a row is made of, as numbers."""
-    if not isinstance(record, dict) or not _is_number(record.get("seconds")):
-        return False
-    return all(_is_number(record[name]) for name in (*PROBES, "tau_plus", "floored") if name in record)
-
-
-def _words(error: BaseException) -> str:
-    """An error for a reader who did not write the program."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"damaged: {error}"
-    if isinstance(error, KeyError):
-        return f"damaged, or of another version: {error} is missing"
-    return str(error) or type(error).__name__
+def _check_below(place: str, file: Path) -> None:
+    """Refuse a path that leads out of the directory of its record: a page shows what is in that directory."""
+    if Path(place).is_absolute() or ".." in Path(place).parts:
+        raise DamagedError(file, f"runs are below it: expected a relative path, got {place!r}")
 
 
 def _is_number(value: object) -> bool:

@@ -1,0 +1,169 @@
+"""Records that pucl reads back: files of JSON whose content is known.
+
+All records are read here. A file that is damaged, cut short or of another kind is refused by a sentence that names it.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+_Kind = TypeVar("_Kind")
+
+WORDS = {
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    type(None): "null",
+    dict: "an object",
+}
+
+
+DAMAGED = "is damaged, or another program wrote it"
+
+
+class DamagedError(ValueError):
+    """A file does not hold what pucl wrote there. It is left as it is.
+
+    Args:
+        file: Which file.
+        why: What is wrong with it.
+    """
+
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file} {DAMAGED}: {why}")
+        self.file = file
+        self.why = why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.file, self.why)  # It may come from another process.
+
+
+class MismatchError(ValueError):
+    """A value is not of the type that its record declares."""
+
+
+def read_record(file: Path, kind: type[_Kind]) -> _Kind:
+    """Read a file that holds one record.
+
+    Args:
+        file: A file of JSON.
+        kind: A dataclass, or a `TypedDict` whose unknown keys are kept.
+
+    Raises:
+        DamagedError: If the file holds anything else.
+        FileNotFoundError: If it does not exist.
+    """
+    return _parsed(file, _text(file), kind)
+
+
+def read_lines(file: Path, kind: type[_Kind]) -> list[_Kind]:
+    """Read a file that holds one record on each line; see `read_record`."""
+    lines = _text(file).splitlines()
+    return [_parsed(file, line, kind, f"line {number}: ") for number, line in enumerate(lines, 1)]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DamagedError(file, f"expected text in UTF-8, got a byte that is none at {error.start}") from error
+
+
+def _parsed(file: Path, text: str, kind: type[_Kind], where: str = "") -> _Kind:
+    try:
+        record: _Kind = conform(json.loads(text), kind)
+    except json.JSONDecodeError as error:
+        raise DamagedError(file, f"{where}expected JSON, got something else at {_position(error)}") from error
+    except RecursionError:
+        raise DamagedError(file, f"{where}expected a record, got brackets too deep to read") from None
+    except ValueError as error:  # Also of integers with more digits than Python converts.
+        raise DamagedError(file, f"{where}{error}") from error
+    return record
+
+
+def _position(error: json.JSONDecodeError) -> str:
+    return f"line {error.lineno}, column {error.colno}" if error.doc else "its beginning: it is empty"
+
+
+def conform(value: Any, kind: Any, name: str = "the record") -> Any:
+    """Check a value of JSON against a type, and convert it: lists to tuples, objects to dataclasses.
+
+    Args:
+        value: As `json.loads` returned it.
+        kind: A type: int, float, str, bool, None, Any, a `Literal`, a union, a list, tuple, dict, dataclass or
+            `TypedDict` of those. Whole numbers are numbers too.
+        name: What the value is called, for the error.
+
+    Raises:
+        MismatchError: If the value is of another type.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (typing.Required, typing.NotRequired):
+        return conform(value, arguments[0], name)
+    if origin in (Union, types.UnionType):
+        return _conform_to_one(value, kind, name)
+    if origin is Literal:
+        if not any(value == each and type(value) is type(each) for each in arguments):
+            raise _mismatch(value, " or ".join(map(repr, arguments)), name)
+        return value
+    if origin in (list, tuple):
+        items = _of_type(value, list, "a list", name)
+        return origin(conform(item, arguments[0], f"item {number} of {name}") for number, item in enumerate(items, 1))
+    if origin is dict:
+        entries = _of_type(value, dict, "an object", name)
+        return {key: conform(entry, arguments[1], f"{key!r} of {name}") for key, entry in entries.items()}
+    if typing.is_typeddict(kind):
+        entries = _of_type(value, dict, "an object", name)
+        return entries | _conform_fields(entries, kind, kind.__required_keys__, name)
+    if dataclasses.is_dataclass(kind):
+        return _conform_to_dataclass(_of_type(value, dict, "an object", name), kind, name)
+    if kind is float:
+        return _of_type(value, (int, float), WORDS[float], name)
+    return _of_type(value, kind, WORDS.get(kind, kind.__name__), name)
+
+
+def _conform_to_one(value: Any, kind: Any, name: str) -> Any:
+    choices = get_args(kind)
+    for choice in choices:
+        try:
+            return conform(value, choice, name)
+        except MismatchError:
+            if len(choices) == 2 and type(None) in choices and choice is not type(None) and value is not None:
+                raise  # The reason why it is not the one thing that it could be.
+    raise _mismatch(value, " or ".join(WORDS.get(choice, str(choice)) for choice in choices), name)
+
+
+def _conform_to_dataclass(entries: Mapping[str, Any], kind: Any, name: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    if unknown := sorted(entries.keys() - fields.keys()):
+        raise MismatchError(f"{name} has known fields only: got {', '.join(map(repr, unknown))} as well")
+    missing = dataclasses.MISSING
+    required = {
+        field.name for field in fields.values() if field.default is missing and field.default_factory is missing
+    }
+    return kind(**_conform_fields(entries, kind, required, name))
+
+
+def _conform_fields(entries: Mapping[str, Any], kind: Any, required: Set[str], name: str) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    if missing := sorted(required - entries.keys()):
+        raise MismatchError(f"{name} lacks {', '.join(map(repr, missing))}")
+    return {key: conform(entries[key], hint, repr(key)) for key, hint in hints.items() if key in entries}
+
+
+def _of_type(value: Any, kind: Any, words: str, name: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _mismatch(value, words, name)
+    return value
+
+
+def _mismatch(value: Any, words: str, name: str) -> MismatchError:
+    shown = "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else repr(value)
+    return MismatchError(f"{name} should be {words}, got {shown if len(shown) < 80 else shown[:77] + '...'}")
