@@ -1,8 +1,16 @@
 """The modules: what they promise beyond the mathematics, and what they say to wrong input."""
 
 import copy
+import dataclasses
+import inspect
 import io
+import re
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +19,10 @@ import pucl
 from examples import related_views
 from pucl import Anneal, ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
 from pucl.contrast.compare import ObjectiveName
+from pucl.contrast.objectives import Floor, InfoNCE, summarise
 from pucl.corrections import PUCL, Hard, Plain
-from pucl.functional import compare, contrastive_loss, local_global_loss, pair_views
+from pucl.floored import FloorWatch
+from pucl.functional import compare, contrastive_loss, local_global_loss, pair_local_global, pair_views
 
 LOSSES: list[Callable[..., ContrastiveLoss]] = [
     pucl.NTXentLoss,
@@ -64,6 +74,75 @@ def test_what_happened_is_kept(make: Make) -> None:
     torch.testing.assert_close(loss.last.positive_similarity, cosines.mean().detach())
     assert not loss.last.loss.requires_grad
     assert "tau'" in repr(loss)
+
+
+@every_loss
+def test_all_keywords_are_in_the_signature(make: Make) -> None:
+    """So that an editor shows them, and Python refuses others."""
+    common = inspect.signature(ContrastiveLoss).parameters.keys() - {"correction"}
+    own = inspect.signature(make).parameters
+    assert common < own.keys() | {"correction"}
+    assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in own.values())
+    defaults = inspect.signature(ContrastiveLoss).parameters
+    assert all(own[name].default == defaults[name].default for name in common)
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'tau'"):
+        make(tau=0.1)
+
+
+@every_loss
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"memory_bank_size": (8, 3)},
+        {"gather_distributed": True},
+        {"reduction": "none"},
+        {"floor": 0.3},
+        {"objective": "jensen_shannon"},
+        {"streaming": True},
+        {"temperature": 0.3},
+    ],
+    ids=str,
+)
+def test_keywords_arrive(make: Make, given: dict[str, Any]) -> None:
+    loss = make(**given)
+    for name, value in given.items():
+        if name == "memory_bank_size":
+            assert loss.queue is not None
+            assert loss.queue.keys.shape == value
+        else:
+            assert getattr(loss, name) == value
+
+
+def test_pucl_from_tau_plus() -> None:
+    views = views_of()
+    loss = PUCLLoss.from_tau_plus(0.07, 0.5, temperature=0.4, reduction="none")
+    assert loss.correction == PUCL(alpha=0.07, c=0.0, beta=0.5)
+    assert loss.tau_plus == pytest.approx(0.07)
+    expected = pucl.HardLoss(0.07, 0.5, temperature=0.4, reduction="none")(*views)
+    torch.testing.assert_close(loss(*views), expected)
+    given = {name: each.default for name, each in inspect.signature(PUCLLoss).parameters.items()}
+    offered = {name: each.default for name, each in inspect.signature(PUCLLoss.from_tau_plus).parameters.items()}
+    assert offered.pop("tau_plus") is inspect.Parameter.empty
+    assert offered == {name: default for name, default in given.items() if name not in ("alpha", "c")}
+    with pytest.raises(ValueError, match="tau_plus is the share of hidden positives among the unlabelled.*got 1.5"):
+        PUCLLoss.from_tau_plus(1.5)
+
+
+def test_records_print_shapes_and_numbers() -> None:
+    loss = PUCLLoss()
+    loss(*views_of(64))
+    pairs = pair_views(views_of(64))
+    for record in (loss.last, pairs, pairs.comparison(), summarise(pairs.comparison(), PUCL(), InfoNCE())):
+        text = repr(record)
+        assert text.startswith(f"{type(record).__name__}(")
+        assert "float64[128" in text
+        assert "\n" not in text
+        assert len(text) < 400
+    assert re.fullmatch(
+        r"Outcome\(loss=float64\[128\], floored=[\d.]+, tau_plus=0\.1093, positive_similarity=0\.\d+, "
+        r"unlabelled_similarity=-?\d\.[-\de]+, floor='temperature'\)",
+        repr(loss.last),
+    )
 
 
 def test_more_views_are_more_positives() -> None:
@@ -216,6 +295,109 @@ class TestFloor:
         assert loss.last.floored == 1
         loss(z0, z0)  # Warnings are errors here: a second one would fail.
 
+    @pytest.mark.parametrize("temperature", [0.05, 0.2, 0.25, 0.5])
+    @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+    def test_the_default_is_relative_at_low_temperatures_alone(self, temperature: float) -> None:
+        z0, _ = views_of()
+        views = z0, z0 + 0.3 * torch.randn_like(z0)
+        expected: Floor = 0.1 if temperature < 0.25 else "temperature"
+        loss, explicit = (PUCLLoss(alpha=0.3, temperature=temperature, **floor) for floor in ({}, {"floor": expected}))  # type: ignore[arg-type]
+        assert torch.equal(loss(*views), explicit(*views))
+        assert loss.last is not None
+        assert loss.last.floored > 0
+        assert loss.last.floor == expected
+        # A learnt temperature decides on its device.
+        learnt = torch.tensor(temperature, dtype=torch.float64)
+        torch.testing.assert_close(
+            contrastive_loss(z0, views[1], z0.flip(0), PUCL(alpha=0.3), temperature=learnt),
+            contrastive_loss(z0, views[1], z0.flip(0), PUCL(alpha=0.3), temperature=temperature, floor=expected),
+        )
+        # Jensen-Shannon keeps learning from positives, and keeps its floor.
+        assert compare(pair_views(views, temperature=temperature), PUCL(), objective="jensen_shannon").floor == (
+            "temperature"
+        )
+
+    @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+    def test_scores_without_bound(self) -> None:
+        """InfoNCE has no least value there, and would stop learning at once."""
+        whole = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+        graph_of = torch.arange(4).repeat(2)
+        pairs = pair_local_global(3 * whole.detach()[graph_of], whole, graph_of)
+        outcome = compare(pairs, PUCL(alpha=0.4, c=0.0))
+        outcome.loss.sum().backward()
+        assert outcome.floored > 0.5
+        assert outcome.floor == 0.1
+        assert whole.grad is not None
+        assert whole.grad.abs().max() > 1e-6
+        assert compare(pairs, PUCL(), objective="jensen_shannon").floor == "temperature"
+
+    def test_every_way_in_warns(self) -> None:
+        z0, _ = views_of()
+        z1 = z0 + 0.01 * torch.randn_like(z0)
+        graph_of = torch.arange(16)
+        high = PUCL(alpha=0.6, c=0.0)
+        module = PUCLLoss(alpha=0.6, c=0.0, temperature=0.05)
+        towers = pucl.adapters.TwoTowerLoss(PUCLLoss(alpha=0.6, c=0.0))
+        labelled = pucl.adapters.MetricLearningLoss(PUCLLoss(alpha=0.6, c=0.0, temperature=0.05))
+        ways: list[Callable[[], object]] = [
+            lambda: module(z0, z1),
+            lambda: towers(z0, z1, 20.0),
+            lambda: labelled(torch.cat([z0, z1]), graph_of.repeat(2)),
+            lambda: contrastive_loss(z0, z1, z0.flip(0), high, temperature=0.05, mask=~torch.eye(16).bool().flip(1)),
+            lambda: compare(pair_views([z0, z1], temperature=0.05), high),
+            lambda: local_global_loss(z0, z1, graph_of, high),
+        ]
+        for way in ways:
+            with pytest.warns(FlooredWarning, match=r"of the anchors are at the floor.*tau' = 0\.6 is too large"):
+                way()
+        for adapter in (towers, labelled):
+            assert adapter.last is adapter.loss.last
+            assert adapter.last is not None
+            assert adapter.last.floored == 1
+
+    @pytest.mark.parametrize(
+        ("floor", "effect"),
+        [
+            ("temperature", r"learn nothing from their negatives.*or set a relative floor such as floor=0\.1"),
+            ("paper", "learn nothing from their negatives"),
+            ("auto", r"count their unlabelled mean 0\.1 times, whatever the prior is"),
+            (0.3, r"count their unlabelled mean 0\.3 times"),
+        ],
+    )
+    def test_the_warning_says_what_the_floor_does(self, floor: Floor, effect: str) -> None:
+        z0, _ = views_of()
+        with pytest.warns(FlooredWarning, match=effect):
+            PUCLLoss(alpha=0.6, c=0.0, temperature=0.05, floor=floor)(z0, z0 + 0.01 * torch.randn_like(z0))
+
+    def test_functions_warn_once_for_each_line(self) -> None:
+        """Of shares that differ a little, as they do from step to step."""
+        z0, _ = views_of()
+        outcome = compare(pair_views([z0, z0]), PUCL(alpha=0.0))
+        watch = FloorWatch(once=False)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for floored in (0.41, 0.61, 0.63, 0.68, 0.5):
+                watch.look(dataclasses.replace(outcome, floored=torch.tensor(floored), tau_plus=0.2))
+        assert [str(each.message)[:40] for each in caught] == ["at least 60% of the anchors are at the f"]
+
+    @pytest.mark.slow
+    def test_what_a_user_sees(self, tmp_path: Path) -> None:
+        """In a process without the checks of shapes: warnings and errors name the line and the class of the user."""
+        program = tmp_path / "training.py"
+        program.write_text(
+            "import torch, pucl\n"
+            "from pucl.corrections import PUCL\n"
+            "z = torch.randn(8, 4)\n"
+            "pucl.functional.contrastive_loss(z, z, -z, PUCL(alpha=0.9, c=0.0), temperature=0.05)\n"
+            "loss = pucl.PUCLLoss(alpha=0.9, c=0.0, temperature=0.05)\n"
+            "loss(z, z)\n"
+            "pucl.adapters.TwoTowerLoss(pucl.PUCLLoss(alpha=0.9, c=0.0))(z, z, 20.0)\n"
+            "pucl.PUCLLoss(tau_plus=0.1)\n"
+        )
+        run = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)  # noqa: S603
+        assert re.findall(r"training\.py:(\d+): FlooredWarning", run.stderr) == ["4", "6", "7"]
+        assert "TypeError: PUCLLoss.__init__() got an unexpected keyword argument 'tau_plus'" in run.stderr
+
     @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
     def test_the_three_floors(self) -> None:
         z0, _ = views_of()
@@ -265,10 +447,19 @@ class TestBadInput:
             (lambda: RingLoss(lower=0.2, upper=Anneal(1.0, 0.1)), "the band from lower to upper"),
             (lambda: NTXentLoss(temperature=0), "temperature is what similarities are divided by.*got 0"),
             (lambda: NTXentLoss(temperature=float("inf")), "temperature"),
+            (lambda: NTXentLoss(temperature=1e-46), "expected 1e-06 <= temperature < inf, got 1e-46"),
+            (lambda: NTXentLoss(floor=None), "floor is below what.*got None"),  # type: ignore[arg-type]
             (lambda: NTXentLoss(floor="zero"), "floor is below what.*got 'zero'"),  # type: ignore[arg-type]
             (lambda: NTXentLoss(floor=1.5), "floor is below what"),
             (lambda: NTXentLoss(reduction="avg"), "reduction says.*got 'avg'"),  # type: ignore[arg-type]
-            (lambda: NTXentLoss(memory_bank_size=-3), "how many embeddings the queue holds"),
+            *(
+                (
+                    lambda size=size: NTXentLoss(memory_bank_size=size),
+                    f"memory_bank_size is .* got {re.escape(repr(size))}",
+                )
+                for size in (-3, 3.5, True, "8", None, (), (8, 2, 3), (8.0, 2), (8, True), (-8, 2))
+            ),
+            (lambda: NTXentLoss(memory_bank_size=(8, 0)), "dim is the dimension of the embeddings"),
             (lambda: Anneal(1, 0, until=0), "until is the share of the training"),
             (lambda: Anneal(1, 0).at(1.5), "progress is the share of the training"),
             (lambda: OracleLoss(memory_bank_size=8), "labels are unknown"),
@@ -287,11 +478,23 @@ class TestBadInput:
             ([torch.randn(4, 3), torch.randn(5, 3)], ValueError, r"the same shape, got \(4, 3\) and \(5, 3\)"),
             ([torch.randn(4, 3), torch.randn(4, 2)], ValueError, "the same dimension, got 3 and 2"),
             ([torch.randn(4), torch.randn(4)], ValueError, r"expected the shape \[batch, dim\], got \(4,\)"),
-            ([torch.ones(4, 3, dtype=torch.int64)] * 2, TypeError, "expected a floating-point tensor, got torch.int64"),
+            (
+                [torch.ones(4, 3, dtype=torch.int64)] * 2,
+                TypeError,
+                "expected a floating-point tensor of 16, 32 or 64 bits, got torch.int64",
+            ),
             ([[1.0, 2.0]] * 2, TypeError, "expected a torch tensor, got list"),
             ([torch.full((4, 3), torch.nan)] * 2, ValueError, "NaN, infinite or overflowing values in 4 of 4 vectors"),
             ([torch.randn(4, 3), torch.full((4, 3), torch.inf)], ValueError, "z1 holds embeddings: expected finite"),
             ([torch.randn(4, 3), torch.randn(4, 3, device="meta")], ValueError, "one device, got cpu and meta"),
+            ([torch.randn(4, 3, device="meta")] * 2, ValueError, "expected numbers, got a tensor on the meta device"),
+            (
+                [torch.randn(4, 3).to_sparse()] * 2,
+                TypeError,
+                r"dense tensor, got a torch.sparse_coo one.*\.to_dense\(\)",
+            ),
+            ([torch.randn(4, 3, dtype=torch.complex64)] * 2, TypeError, "16, 32 or 64 bits, got torch.complex64"),
+            ([torch.randn(4, 3).to(torch.float8_e5m2)] * 2, TypeError, "16, 32 or 64 bits, got torch.float8_e5m2"),
         ],
     )
     def test_embeddings(
@@ -337,6 +540,30 @@ class TestBadInput:
             contrastive_loss(q, k, u, plain, objective="nce")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="must hold at least one of the 6 unlabelled samples"):
             contrastive_loss(q, k, u, pucl.corrections.Ring(lower=0.0, upper=0.1))
+        with pytest.raises(ValueError, match=r"the same dimension, got 3 and 6; .* so pass unlabelled\.T"):
+            contrastive_loss(q, k, u.T, plain)
+        with pytest.raises(TypeError, match="mask says which samples count: expected a bool tensor, got list"):
+            contrastive_loss(q, k, u, plain, mask=[True] * 6)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="unlabelled holds embeddings: expected a dense tensor"):
+            contrastive_loss(q, k, u.to_sparse(), plain)
+
+    def test_temperatures_and_scales(self, without_shape_checks: None) -> None:
+        z0, z1 = views_of(4)
+        for wrong in (torch.tensor(1e-46, dtype=torch.float64), torch.tensor(1e-20), torch.tensor(float("nan"))):
+            with pytest.raises(ValueError, match="temperature is .* expected 1e-06 <= temperature < inf"):
+                contrastive_loss(z0, z1, z1, Plain(), temperature=wrong)
+        with pytest.raises(ValueError, match="temperature goes with the embeddings: expected it on cpu, got meta"):
+            contrastive_loss(z0, z1, z1, Plain(), temperature=torch.tensor(0.5, device="meta"))
+        for word in ("0.5", None, True):
+            with pytest.raises(TypeError, match="temperature is .* expected a number or a tensor of one"):
+                NTXentLoss(temperature=word)  # type: ignore[arg-type]
+        two = pucl.adapters.TwoTowerLoss(NTXentLoss())
+        for scale in (1e39, float("inf"), float("nan"), -1.0, torch.tensor(0.0), torch.tensor(1e30)):
+            with pytest.raises(ValueError, match="logit_scale is 1 / temperature: expected 0 < logit_scale"):
+                two(z0, z1, scale)
+        with pytest.raises(ValueError, match="logit_scale is 1 / temperature: expected one number"):
+            two(z0, z1, torch.ones(2))
+        assert NTXentLoss(temperature=1e-6)(z0.float(), z1.float()).isfinite()
 
     def test_a_zero_vector_is_similar_to_nothing(self) -> None:
         z0, z1 = views_of(5)
@@ -409,6 +636,26 @@ class TestHalfPrecision:
         scale = torch.tensor(99.0, dtype=dtype)
         two = pucl.adapters.TwoTowerLoss(NTXentLoss())
         torch.testing.assert_close(two(*views, scale), two(*views, 99.0), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+@pytest.mark.parametrize("queue", [False, True], ids=["batch", "queue"])
+@pytest.mark.parametrize("make", [*LOSSES, OracleLoss], ids=lambda make: make.__name__)
+def test_gradients_by_torch_func(make: Make, queue: bool, objective: ObjectiveName) -> None:
+    """The same as by backward, for every loss; what it keeps can be read afterwards."""
+    if make is OracleLoss and queue:
+        pytest.skip("the oracle has no queue")
+    loss = make(streaming=False, objective=objective, memory_bank_size=32 if queue else 0)
+    given = {"labels": torch.arange(16) % 4} if make is OracleLoss else {}
+    if queue:
+        for _ in range(2):
+            loss(*views_of())
+        loss.eval()  # A transform may not move a queue.
+    z0, z1 = views_of()
+    leaf = z0.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(leaf, z1, **given), leaf)
+    torch.testing.assert_close(torch.func.grad(lambda z: loss(z, z1, **given))(z0), expected)
+    assert repr(loss.last).startswith("Outcome(")
 
 
 @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
@@ -557,7 +804,9 @@ class TestFoundInReview:
         for adapter in (pucl.adapters.MetricLearningLoss, pucl.adapters.TwoTowerLoss):
             with pytest.raises(ValueError, match="the oracle needs labels of its own"):
                 adapter(OracleLoss())
-        with pytest.raises(ValueError, match="logit_scale is 1 / temperature: expected a number above 0, got 0"):
+        with pytest.raises(
+            ValueError, match=r"logit_scale is 1 / temperature: expected 0 < logit_scale < 1e\+06, got 0"
+        ):
             pucl.adapters.TwoTowerLoss(NTXentLoss())(*views_of(4), 0.0)
 
     def test_objective_is_checked_at_once(self, without_shape_checks: None) -> None:
@@ -588,7 +837,7 @@ def test_a_temperature_that_is_a_tensor(shape: tuple[int, ...], dtype: torch.dty
     assert learned.grad.abs().sum() > 0
     expected = contrastive_loss(query, positive, query.flip(0), PUCL(alpha=0.1, c=0.1), temperature=0.3)
     torch.testing.assert_close(value.detach(), expected)
-    with pytest.raises(ValueError, match="divided by: expected one number, got 2"):
+    with pytest.raises(ValueError, match=r"divided by: expected one number, got torch.float32 of shape \(2,\)"):
         contrastive_loss(query, positive, query, Plain(), temperature=torch.ones(2))
 
 

@@ -55,8 +55,28 @@ def test_a_queue_of_unknown_dimension_goes_back_to_its_first_state() -> None:
 
 
 def test_a_queue_of_another_size_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="size mismatch"):
+    with pytest.raises(RuntimeError, match=r"expected the shape \[4, dim\], got \(5, 3\)"):
         Queue(4, dim=3).load_state_dict(Queue(5, dim=3).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "allowed"),
+    [
+        ("filled", torch.tensor(-5), "0 to 4, got -5"),
+        ("filled", torch.tensor(10**6), "0 to 4, got 1000000"),
+        ("filled", torch.tensor(2.5), "0 to 4, got 2.5"),
+        ("position", torch.tensor(-1), "0 to 3, got -1"),
+        ("position", torch.tensor(4), "0 to 3, got 4"),
+        ("keys", torch.zeros(4), r"the shape \[4, dim\], got \(4,\)"),
+    ],
+)
+def test_a_state_that_no_queue_can_have_is_refused(name: str, wrong: torch.Tensor, allowed: str) -> None:
+    queue = Queue(4, dim=3)
+    queue.push(torch.randn(2, 3))
+    before = {key: value.clone() for key, value in queue.state_dict().items()}
+    with pytest.raises(RuntimeError, match=f"{name} of the saved queue.*expected .*{allowed}"):
+        queue.load_state_dict({**Queue(4, dim=3).state_dict(), name: wrong})
+    assert all(torch.equal(value, before[key]) for key, value in queue.state_dict().items())
 
 
 def test_wrong_keys_are_refused(without_shape_checks: None) -> None:
@@ -65,8 +85,11 @@ def test_wrong_keys_are_refused(without_shape_checks: None) -> None:
         queue.push(torch.randn(3))
     with pytest.raises(ValueError, match="a queue of dimension 3: expected the same, got 2"):
         queue.push(torch.randn(2, 2))
-    with pytest.raises(ValueError, match="how many embeddings the queue holds"):
-        Queue(0)
+    for size in (0, 3.5, True, "4"):
+        with pytest.raises(ValueError, match="how many embeddings the queue holds: expected an integer of at least 1"):
+            Queue(size)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="dim is the dimension of the embeddings: expected an integer of at least 1"):
+        Queue(4, dim=2.0)  # type: ignore[arg-type]
 
 
 def test_a_bank_moves_only_what_it_is_told_and_stays_on_the_sphere() -> None:
@@ -90,7 +113,7 @@ def test_a_step_that_went_wrong_does_not_spoil_a_bank() -> None:
 
 
 def test_wrong_banks_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 samples"):
+    with pytest.raises(ValueError, match="expected an integer of at least 2, got 1"):
         Bank(1, 3)
     with pytest.raises(ValueError, match="momentum is the share of the old entry"):
         Bank(4, 3, momentum=1.0)

@@ -9,14 +9,32 @@ from torch import nn
 from pucl import processes
 from pucl.contrast.embeddings import as_embeddings
 from pucl.contrast.objectives import Outcome
-from pucl.contrast.pairing import check_ids, pair_up, scalar, stack_views
+from pucl.contrast.pairing import (
+    SMALLEST_TEMPERATURE,
+    check_ids,
+    pair_up,
+    readable_number,
+    scalar,
+    stack_views,
+)
 from pucl.contrast.pairs import Pairs
 from pucl.losses import ContrastiveLoss, OracleLoss
 from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
-class MetricLearningLoss(nn.Module):
+class _Adapter(nn.Module):
+    """A loss of pucl behind another call."""
+
+    loss: ContrastiveLoss
+
+    @property
+    def last(self) -> Outcome | None:
+        """What the last call came to: the share of floored anchors, tau', mean similarities; None before the first."""
+        return self.loss.last
+
+
+class MetricLearningLoss(_Adapter):
     """A loss of pucl with the call of pytorch-metric-learning: ``loss(embeddings, labels)``.
 
     Samples of one label are positives of each other, all others are unlabelled. For self-supervised training a
@@ -80,14 +98,15 @@ class MetricLearningLoss(nn.Module):
         return self.loss.settle(outcome)
 
 
-class TwoTowerLoss(nn.Module):
+class TwoTowerLoss(_Adapter):
     """A loss of pucl with the call of CLIP-like training: ``loss(image_features, text_features, logit_scale)``.
 
     Images are anchors for texts and texts for images; the partner is the positive, the other side of all other
     samples is unlabelled. The two directions are averaged.
 
     Args:
-        loss: Any loss of pucl without a memory bank. Its temperature holds where no logit scale is given.
+        loss: Any loss of pucl without a memory bank. Its temperature holds where no logit scale is given. With its
+            default floor the loss learns at any logit scale; see `pucl.contrast.objectives.Floor`.
 
     Shapes:
         - features of either tower: [batch, dim], normalised inside.
@@ -178,8 +197,10 @@ def _refuse_oracle(loss: ContrastiveLoss) -> None:
 
 
 def _temperature(logit_scale: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:
-    if not isinstance(logit_scale, torch.Tensor) and not logit_scale > 0:
-        raise ValueError(f"logit_scale is 1 / temperature: expected a number above 0, got {logit_scale}")
+    meaning = "logit_scale is 1 / temperature"
+    value = readable_number(meaning, logit_scale)
+    if value is not None and not 0 < value < 1 / SMALLEST_TEMPERATURE:
+        raise ValueError(f"{meaning}: expected 0 < logit_scale < {1 / SMALLEST_TEMPERATURE:g}, got {value:g}")
     return 1 / scalar(logit_scale)
 
 
@@ -215,4 +236,5 @@ def _joined(forth: Outcome, back: Outcome) -> Outcome:
         tau_plus=forth.tau_plus,
         positive_similarity=(forth.positive_similarity + back.positive_similarity) / 2,
         unlabelled_similarity=(forth.unlabelled_similarity + back.unlabelled_similarity) / 2,
+        floor=forth.floor,
     )

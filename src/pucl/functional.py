@@ -1,21 +1,60 @@
 """The losses as functions: embeddings in, a loss out.
 
-`contrastive_loss` is for a training loop of one's own. It is made of two steps that can be had apart: `pair_up` (or
+`contrastive_loss` is for a training loop of one's own. It consists of two steps that are public as well: `pair_up` (or
 `pair_views`) says who is compared with whom, and `compare` gives an `Outcome` with the loss of every anchor, the share
-of floored anchors and the mean similarities.
+of floored anchors, tau' and the mean similarities.
+
+All of them raise a `FlooredWarning` when more than half of the anchors are at the floor.
 """
 
 from typing import Literal
 
-from pucl.contrast.compare import ObjectiveName, compare
+from pucl.contrast.compare import ObjectiveName
+from pucl.contrast.compare import compare as compare_silently
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import Floor, Outcome, Reduction, reduce
 from pucl.contrast.pairing import Temperature, pair_local_global, pair_up, pair_views
+from pucl.contrast.pairs import Pairs
+from pucl.floored import FloorWatch
 from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
 __all__ = ["Outcome", "compare", "contrastive_loss", "local_global_loss", "pair_local_global", "pair_up", "pair_views"]
+
+_floor_watch = FloorWatch(once=False)  # Functions have no state of their own: Python's filter avoids repetitions.
+
+
+def compare(
+    pairs: Pairs,
+    correction: Correction,
+    *,
+    objective: ObjectiveName = "infonce",
+    floor: Floor = "auto",
+    streaming: bool | None = None,
+    expected: int | None = None,
+) -> Outcome:
+    """Average the unlabelled samples under a correction, and take the loss of every anchor.
+
+    Args:
+        pairs: Who is compared with whom; see `pair_up`, `pair_views` and `pair_local_global`.
+        correction: How unlabelled samples are read; see `pucl.corrections`.
+        objective: ``"infonce"`` or ``"jensen_shannon"``.
+        floor: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
+        streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+        expected: How many unlabelled samples there will be once a queue of them is full. None: as many as now.
+
+    Example:
+        >>> import torch
+        >>> from pucl.corrections import PUCL
+        >>> outcome = compare(pair_views([torch.randn(8, 16), torch.randn(8, 16)]), PUCL(alpha=0.12, c=0.1))
+        >>> loss, share = outcome.loss.mean(), outcome.floored
+    """
+    outcome = compare_silently(
+        pairs, correction, objective=objective, floor=floor, streaming=streaming, expected=expected
+    )
+    _floor_watch.look(outcome)
+    return outcome
 
 
 def contrastive_loss(
@@ -27,7 +66,7 @@ def contrastive_loss(
     temperature: Temperature = 0.5,
     reduction: Reduction = "mean",
     objective: ObjectiveName = "infonce",
-    floor: Floor = "temperature",
+    floor: Floor = "auto",
     mask: Bool[Tensor, "anchor unlabelled"] | None = None,
     positive_mask: Bool[Tensor, "anchor positive"] | None = None,
     query_ids: Int[Tensor, " anchor"] | None = None,
@@ -45,7 +84,7 @@ def contrastive_loss(
         temperature: What cosines are divided by, > 0. May be a tensor, and is then learnt with the rest.
         reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"`` for one value each.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
+        floor: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
         mask: True where an unlabelled sample counts for an anchor.
         positive_mask: True where a positive counts, for anchors with unequal numbers of them.
         query_ids: Which sample each anchor is of. It is never compared with an unlabelled sample of its own id.
@@ -82,7 +121,7 @@ def local_global_loss(
     correction: Correction,
     *,
     reduction: Reduction = "mean",
-    floor: Floor = "temperature",
+    floor: Floor = "auto",
     streaming: bool | None = None,
     compat: Literal["hcl"] | None = None,
 ) -> Float[Tensor, "*reduced"]:
@@ -94,7 +133,8 @@ def local_global_loss(
         graph_of: The graph of each node.
         correction: How the other graphs are read.
         reduction: ``"mean"`` or ``"sum"`` over the nodes, or ``"none"``.
-        floor: ``"temperature"`` (here zero, the least value of softplus) or a share of the unlabelled mean.
+        floor: ``"auto"`` or ``"temperature"`` (here both are zero, the least value of softplus), or a share of the
+            unlabelled mean.
         streaming: Never hold the nodes x graphs matrix. None: where that is faster.
         compat: ``"hcl"`` for HCL's published graph loss, sign defects included, to have its numbers again.
     """

@@ -1,8 +1,6 @@
 """The losses as modules, called like lightly's: ``loss(z0, z1)``."""
 
-import warnings
 from dataclasses import replace
-from typing import TypedDict, Unpack
 
 import torch
 from torch import nn
@@ -15,26 +13,23 @@ from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import check_ids, check_temperature, pair_up, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Debiased, Hard, Plain, Ring
+from pucl.floored import FlooredWarning, FloorWatch
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import pair_views_together, settle_together
 
-LOOK_EVERY = 128  # Calls between two looks at the floored share on an accelerator.
+__all__ = [
+    "ContrastiveLoss",
+    "DebiasedLoss",
+    "FlooredWarning",
+    "HardLoss",
+    "NTXentLoss",
+    "OracleLoss",
+    "PUCLLoss",
+    "RingLoss",
+]
 
-
-class Common(TypedDict, total=False):
-    """The keywords that all losses have in common; see `ContrastiveLoss`."""
-
-    memory_bank_size: int | tuple[int, int]
-    gather_distributed: bool
-    reduction: Reduction
-    floor: Floor
-    objective: ObjectiveName
-    streaming: bool | None
-
-
-class FlooredWarning(UserWarning):
-    """More than half of the anchors are at the floor and learn nothing from their negatives."""
+MemoryBankSize = int | tuple[int, int]
 
 
 class ContrastiveLoss(nn.Module):
@@ -54,7 +49,8 @@ class ContrastiveLoss(nn.Module):
         reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"``: one value for each anchor of this process,
             view after view.
         floor: Below what the estimate over negatives cannot fall: ``"temperature"`` (exp(-1/t)), ``"paper"`` (exp(-1)),
-            or a number between 0 and 1, that share of the unlabelled mean.
+            or a number between 0 and 1, that share of the unlabelled mean. ``"auto"`` is ``"temperature"``, but for
+            InfoNCE below a temperature of 0.25 it is 0.1, since exp(-1/t) would stop the training there.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
 
@@ -64,7 +60,8 @@ class ContrastiveLoss(nn.Module):
         - ``ids`` [batch]: which sample each row is of. Pairs of the same sample are left out, be they twins in the
           batch or a key that the queue remembers from before. Integers, not negative.
 
-    After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities.
+    After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities. The first call
+    with more than half of the anchors at the floor raises a `FlooredWarning`.
     """
 
     def __init__(
@@ -72,10 +69,10 @@ class ContrastiveLoss(nn.Module):
         correction: Correction,
         *,
         temperature: float = 0.5,
-        memory_bank_size: int | tuple[int, int] = 0,
+        memory_bank_size: MemoryBankSize = 0,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
-        floor: Floor = "temperature",
+        floor: Floor = "auto",
         objective: ObjectiveName = "infonce",
         streaming: bool | None = None,
     ) -> None:
@@ -93,11 +90,9 @@ class ContrastiveLoss(nn.Module):
         self.objective = objective
         self.streaming = streaming
         self.last: Outcome | None = None
-        size, dim = (memory_bank_size, None) if isinstance(memory_bank_size, int) else memory_bank_size
-        self.queue = Queue(size, dim) if size else None
+        self.queue = _queue(memory_bank_size)
         self._schedule = correction
-        self._warned = False
-        self._calls = 0
+        self._floor_watch = FloorWatch(once=True)
 
     @property
     def tau_plus(self) -> float:
@@ -147,6 +142,7 @@ class ContrastiveLoss(nn.Module):
                 tau_plus=self.tau_plus,
                 positive_similarity=similarity.detach().mean(),
                 unlabelled_similarity=nothing,
+                floor=self.floor,
             )
         return self.compare(
             pair_up(
@@ -182,13 +178,13 @@ class ContrastiveLoss(nn.Module):
         )
 
     def settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
-        """Reduce the losses, keep the outcome, and tell the user if most anchors are at the floor."""
+        """Reduce the losses, keep the outcome, and warn if most anchors are at the floor."""
         if self.together:
             loss, outcome = settle_together(outcome, self.reduction)
         else:
             loss = reduce(outcome.loss, self.reduction)
         self.last = replace(outcome, loss=outcome.loss.detach())
-        self._warn_if_floored(self.last)
+        self._floor_watch.look(self.last)
         return loss
 
     @property
@@ -206,23 +202,6 @@ class ContrastiveLoss(nn.Module):
         anchors, positives = stack_views(views)
         return anchors, positives
 
-    def _warn_if_floored(self, outcome: Outcome) -> None:
-        if self._warned or torch.compiler.is_compiling() or processes.rank() > 0:
-            return
-        self._calls += 1
-        # Elsewhere than on the CPU the answer has to be waited for, so it is asked for rarely.
-        if outcome.floored.device.type != "cpu" and self._calls % LOOK_EVERY:
-            return
-        if outcome.floored > 0.5:
-            self._warned = True
-            warnings.warn(
-                f"{outcome.floored:.0%} of the anchors are at the floor and learn nothing from their negatives: "
-                f"tau' = {self.tau_plus:.4g} is too large for so low a temperature. Lower alpha or tau_plus, raise the "
-                f"temperature, give more positives, or take a relative floor such as floor=0.1",
-                FlooredWarning,
-                stacklevel=3,
-            )
-
     def extra_repr(self) -> str:
         """The settings, with tau'."""
         return (
@@ -236,14 +215,33 @@ class NTXentLoss(ContrastiveLoss):
 
     Args:
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
 
     Example:
         >>> loss = NTXentLoss(temperature=0.5)(torch.randn(8, 16), torch.randn(8, 16))
     """
 
-    def __init__(self, temperature: float = 0.5, **common: Unpack[Common]) -> None:
-        super().__init__(Plain(), temperature=temperature, **common)
+    def __init__(
+        self,
+        temperature: float = 0.5,
+        *,
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
+    ) -> None:
+        super().__init__(
+            Plain(),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
 
 class DebiasedLoss(ContrastiveLoss):
@@ -252,11 +250,31 @@ class DebiasedLoss(ContrastiveLoss):
     Args:
         tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
     """
 
-    def __init__(self, tau_plus: float = 0.1, *, temperature: float = 0.5, **common: Unpack[Common]) -> None:
-        super().__init__(Debiased(tau_plus=tau_plus), temperature=temperature, **common)
+    def __init__(
+        self,
+        tau_plus: float = 0.1,
+        *,
+        temperature: float = 0.5,
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
+    ) -> None:
+        super().__init__(
+            Debiased(tau_plus=tau_plus),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
 
 class HardLoss(ContrastiveLoss):
@@ -266,7 +284,7 @@ class HardLoss(ContrastiveLoss):
         tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
         beta: Concentration on hard samples, >= 0, or an `Anneal`.
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
     """
 
     def __init__(
@@ -275,9 +293,23 @@ class HardLoss(ContrastiveLoss):
         beta: float | Anneal = 1.0,
         *,
         temperature: float = 0.5,
-        **common: Unpack[Common],
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
     ) -> None:
-        super().__init__(Hard(tau_plus=tau_plus, beta=beta), temperature=temperature, **common)
+        super().__init__(
+            Hard(tau_plus=tau_plus, beta=beta),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
 
 class RingLoss(ContrastiveLoss):
@@ -288,7 +320,7 @@ class RingLoss(ContrastiveLoss):
         upper: Share of samples, from the hardest, at which the band ends.
         rescale: Let the band speak for all samples.
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
     """
 
     def __init__(
@@ -298,9 +330,23 @@ class RingLoss(ContrastiveLoss):
         *,
         rescale: bool = False,
         temperature: float = 0.5,
-        **common: Unpack[Common],
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
     ) -> None:
-        super().__init__(Ring(lower=lower, upper=upper, rescale=rescale), temperature=temperature, **common)
+        super().__init__(
+            Ring(lower=lower, upper=upper, rescale=rescale),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
 
 class PUCLLoss(ContrastiveLoss):
@@ -311,7 +357,9 @@ class PUCLLoss(ContrastiveLoss):
         c: Share of the positives that is labelled, 0 <= c <= 1.
         beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
+
+    If you know tau', the share of hidden positives among the unlabelled, use `PUCLLoss.from_tau_plus`.
 
     Example:
         >>> loss = PUCLLoss(alpha=0.12, c=0.1)
@@ -327,9 +375,60 @@ class PUCLLoss(ContrastiveLoss):
         beta: float | Anneal = 0.0,
         *,
         temperature: float = 0.5,
-        **common: Unpack[Common],
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
     ) -> None:
-        super().__init__(PUCL(alpha=alpha, c=c, beta=beta), temperature=temperature, **common)
+        super().__init__(
+            PUCL(alpha=alpha, c=c, beta=beta),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
+
+    @classmethod
+    def from_tau_plus(
+        cls,
+        tau_plus: float,
+        beta: float | Anneal = 0.0,
+        *,
+        temperature: float = 0.5,
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
+    ) -> "PUCLLoss":
+        """The loss that assumes this share of hidden positives among the unlabelled, as `DebiasedLoss` does.
+
+        It is ``PUCLLoss(alpha=tau_plus, c=0)``: without labelled positives alpha and tau' are the same. The other
+        arguments are those of `PUCLLoss`.
+
+        Example:
+            >>> PUCLLoss.from_tau_plus(0.1).tau_plus
+            0.1
+        """
+        Debiased(tau_plus=tau_plus)  # Refuses a wrong value by the name that the caller knows.
+        return cls(
+            tau_plus,
+            0.0,
+            beta,
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
 
 class OracleLoss(ContrastiveLoss):
@@ -338,19 +437,40 @@ class OracleLoss(ContrastiveLoss):
     Args:
         beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
         temperature: What cosines are divided by, > 0.
-        common: The keywords of `ContrastiveLoss`, but for a memory bank.
+        memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`. The oracle
+            refuses a memory bank, whose labels it does not know.
 
     Example:
         >>> labels = torch.tensor([0, 1, 2, 0])
         >>> loss = OracleLoss()(torch.randn(4, 16), torch.randn(4, 16), labels=labels)
     """
 
-    def __init__(self, beta: float | Anneal = 0.0, *, temperature: float = 0.5, **common: Unpack[Common]) -> None:
-        if common.get("memory_bank_size"):
+    def __init__(
+        self,
+        beta: float | Anneal = 0.0,
+        *,
+        temperature: float = 0.5,
+        memory_bank_size: MemoryBankSize = 0,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+        floor: Floor = "auto",
+        objective: ObjectiveName = "infonce",
+        streaming: bool | None = None,
+    ) -> None:
+        if memory_bank_size:
             raise ValueError(
                 "the oracle compares with samples of known labels: expected no memory bank, whose labels are unknown"
             )
-        super().__init__(Hard(tau_plus=0.0, beta=beta), temperature=temperature, **common)
+        super().__init__(
+            Hard(tau_plus=0.0, beta=beta),
+            temperature=temperature,
+            memory_bank_size=memory_bank_size,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+            floor=floor,
+            objective=objective,
+            streaming=streaming,
+        )
 
     def forward(  # type: ignore[override]
         self,
@@ -369,3 +489,14 @@ class OracleLoss(ContrastiveLoss):
         sizes = processes.gather_sizes(len(labels), labels.device) if self.together else [len(labels)]
         key_labels = processes.gather(labels, sizes).repeat(len(views)) if self.together else anchor_labels
         return self.settle(self.compare(without_false_negatives(pairs, anchor_labels, key_labels)))
+
+
+def _queue(memory_bank_size: MemoryBankSize) -> Queue | None:
+    """The queue that a memory bank of this size is; None for a size of 0."""
+    pair = list(memory_bank_size) if isinstance(memory_bank_size, tuple | list) else [memory_bank_size]
+    if len(pair) > 2 or not pair or any(type(number) is not int or number < 0 for number in pair):
+        raise ValueError(
+            f"memory_bank_size is how many embeddings the queue holds: expected an integer of at least 0, or two as "
+            f"(size, dim), got {memory_bank_size!r}"
+        )
+    return Queue(*pair) if pair[0] else None

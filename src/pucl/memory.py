@@ -33,10 +33,9 @@ class Queue(nn.Module):
 
     def __init__(self, size: int, dim: int | None = None) -> None:
         super().__init__()
-        if size < 1:
-            raise ValueError(f"size is how many embeddings the queue holds: expected at least 1, got {size}")
-        if dim is not None and dim < 1:
-            raise ValueError(f"dim is the dimension of the embeddings: expected at least 1, got {dim}")
+        _check_count("size is how many embeddings the queue holds", size, 1)
+        if dim is not None:
+            _check_count("dim is the dimension of the embeddings", dim, 1)
         self.size = size
         self._dim = dim
         self.register_buffer("keys", torch.zeros(size, dim or 0))
@@ -89,11 +88,33 @@ class Queue(nn.Module):
         self.filled.copy_((self.filled + batch).clamp_max(self.size))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        wrong = self._wrong_in({name: state_dict.get(prefix + name) for name in ("keys", "position", "filled")})
+        if wrong:
+            args[-1].extend(wrong)  # What torch raises all at once, when every part of a model has been loaded.
+            return
         saved = state_dict.get(prefix + "keys")
         if saved is not None and self._dim is None and saved.shape[1] != self.keys.shape[1]:
             self.keys = self.keys.new_zeros(self.size, saved.shape[1], dtype=saved.dtype)
         self._full = False
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _wrong_in(self, saved: dict[str, Tensor | None]) -> list[str]:
+        """What no queue of this size can have been saved with, in sentences."""
+        keys, wrong = saved["keys"], []
+        if keys is not None and (keys.ndim != 2 or len(keys) != self.size):
+            return [f"keys of the saved queue: expected the shape [{self.size}, dim], got {tuple(keys.shape)}"]
+        for name, meaning, most in (
+            ("position", "where the next key goes", self.size - 1),
+            ("filled", "how many keys the queue holds", self.size),
+        ):
+            value = saved[name]
+            if value is None or value.is_meta:
+                continue
+            if value.numel() != 1 or value.is_floating_point() or not 0 <= int(value) <= most:
+                wrong.append(
+                    f"{name} of the saved queue is {meaning}: expected an integer from 0 to {most}, got {value}"
+                )
+        return wrong
 
     def extra_repr(self) -> str:
         """Size and dimension."""
@@ -114,11 +135,8 @@ class Bank(nn.Module):
 
     def __init__(self, size: int, dim: int, momentum: float = 0.5, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        if size < 2 or dim < 1:
-            raise ValueError(
-                f"a bank holds an embedding for each sample: expected at least 2 samples and 1 dimension, "
-                f"got {size} and {dim}"
-            )
+        _check_count("size is how many samples the bank holds an embedding of", size, 2)
+        _check_count("dim is the dimension of the embeddings", dim, 1)
         if not 0 <= momentum < 1:
             raise ValueError(
                 f"momentum is the share of the old entry that stays: expected 0 <= momentum < 1, got {momentum}"
@@ -137,6 +155,11 @@ class Bank(nn.Module):
     def extra_repr(self) -> str:
         """Size, dimension and momentum."""
         return f"size={self.entries.shape[0]}, dim={self.entries.shape[1]}, momentum={self.momentum}"
+
+
+def _check_count(meaning: str, count: object, least: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < least:
+        raise ValueError(f"{meaning}: expected an integer of at least {least}, got {count!r}")
 
 
 def _to_unit(vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples import ALL, related_views
 from pucl.benchmarks.measure import peak_memory
 from pucl.contrast import streaming
-from pucl.contrast.objectives import OBJECTIVES, Objective, softplus, summarise
+from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, softplus, summarise
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming.rows import SoftplusRows, slopes_of, softplus_rows_operator
@@ -26,13 +26,17 @@ from pucl.functional import compare, contrastive_loss, pair_up, pair_views
 
 
 def outcomes_agree(
-    make_pairs: Callable[[], Pairs], leaves: list[torch.Tensor], correction: Correction, tolerance: float = 1e-10
+    make_pairs: Callable[[], Pairs],
+    leaves: list[torch.Tensor],
+    correction: Correction,
+    tolerance: float = 1e-10,
+    floor: Floor = "auto",
 ) -> None:
     results = []
     for stream in (False, True):
         for leaf in leaves:
             leaf.grad = None
-        outcome = compare(make_pairs(), correction, streaming=stream)
+        outcome = compare(make_pairs(), correction, floor=floor, streaming=stream)
         outcome.loss.sum().backward()
         gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
         assert len(gradients) == len(leaves)
@@ -69,6 +73,7 @@ def test_a_queue_without_gradient_gets_none() -> None:
     assert query.grad is not None
 
 
+@pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
 @pytest.mark.usefixtures("small_tiles")
 @settings(deadline=None, max_examples=60)
 @given(
@@ -79,17 +84,28 @@ def test_a_queue_without_gradient_gets_none() -> None:
     tau=st.floats(0, 0.5),
     beta=st.floats(0, 4),
     twins=st.booleans(),
+    floor=st.sampled_from(["auto", "temperature"]),
     seed=st.integers(0, 1000),
 )
 def test_any_shape_and_setting(
-    batch: int, dim: int, views: int, temperature: float, tau: float, beta: float, twins: bool, seed: int
+    batch: int,
+    dim: int,
+    views: int,
+    temperature: float,
+    tau: float,
+    beta: float,
+    twins: bool,
+    floor: Floor,
+    seed: int,
 ) -> None:
     torch.manual_seed(seed)
     embeddings = [view.requires_grad_() for view in related_views(batch, dim, views)]
     ids = torch.randint(0, batch, (batch,)) if twins else None
     correction = Hard(tau_plus=tau, beta=beta)
     # Where an estimate is all but zero a rounding decides between estimate and floor; scale by what is lost there.
-    outcomes_agree(lambda: pair_views(embeddings, temperature=temperature, ids=ids), embeddings, correction, 1e-7)
+    outcomes_agree(
+        lambda: pair_views(embeddings, temperature=temperature, ids=ids), embeddings, correction, 1e-7, floor
+    )
 
 
 def test_chosen_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def compare(
     correction: Correction,
     *,
     objective: ObjectiveName = "infonce",
-    floor: Floor = "temperature",
+    floor: Floor = "auto",
     streaming: bool | None = None,
     expected: int | None = None,
 ) -> Outcome:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from pucl.contrast.brief import brief_repr
 from pucl.shapes import Bool, Float, Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Every anchor against its positives and its unlabelled samples, as logits.
 
@@ -72,6 +73,9 @@ class Comparison:
         count, visible = self._seen()
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "visible", visible)
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     def _seen(self) -> tuple[Float[Tensor, " anchor"], Float[Tensor, "anchor unlabelled"]]:
         if self.mask is None:

@@ -79,4 +79,5 @@ def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
         tau_plus=correction.tau_plus,
         positive_similarity=positive.mean(),
         unlabelled_similarity=others / (anchors * (graphs - 1)),
+        floor="temperature",
     )

@@ -10,6 +10,8 @@ from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
 SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
+HALVES = (torch.float16, torch.bfloat16)
+DTYPES = (*HALVES, torch.float32, torch.float64)
 ABOUT_ONE = 1e-2  # How far from one the length of a unit vector may be: half precision is no better.
 
 
@@ -24,8 +26,15 @@ def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) ->
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} holds embeddings: expected a torch tensor, got {type(tensor).__name__}")
-    if not tensor.is_floating_point():
-        raise TypeError(f"{name} holds embeddings: expected a floating-point tensor, got {tensor.dtype}")
+    if tensor.is_nested or tensor.layout != torch.strided:
+        kind = "nested" if tensor.is_nested else str(tensor.layout)
+        raise TypeError(
+            f"{name} holds embeddings: expected a dense tensor, got a {kind} one; convert it with .to_dense()"
+        )
+    if tensor.dtype not in DTYPES:
+        raise TypeError(
+            f"{name} holds embeddings: expected a floating-point tensor of 16, 32 or 64 bits, got {tensor.dtype}"
+        )
     if tensor.ndim not in axes:
         layouts = " or ".join({2: "[batch, dim]", 3: "[anchor, sample, dim]"}[ndim] for ndim in axes)
         raise ValueError(f"{name} holds embeddings: expected the shape {layouts}, got {tuple(tensor.shape)}")
@@ -33,7 +42,7 @@ def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) ->
         raise ValueError(
             f"{name} holds embeddings: expected at least one, of at least one dimension, got {tuple(tensor.shape)}"
         )
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    return tensor.float() if tensor.dtype in HALVES else tensor
 
 
 def unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
@@ -122,15 +131,26 @@ def check_finite_vectors(name: str, vectors: Float[Tensor, "*batch dim"]) -> Non
 
 
 def check_alike(first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
-    """All embeddings of a comparison must be on one device and of one dimension."""
+    """All embeddings of a comparison must hold numbers, be on one device and of one dimension."""
+    dim = first[1].shape[-1]
     for name, tensor in others:
         if tensor.device != first[1].device:
             raise ValueError(
                 f"{first[0]} and {name} are compared with each other: expected both on one device, "
                 f"got {first[1].device} and {tensor.device}"
             )
-        if tensor.shape[-1] != first[1].shape[-1]:
+        if tensor.shape[-1] != dim:
+            # MoCo keeps its queue as [dim, size].
+            hint = (
+                f"; {name} holds one embedding per row, so pass {name}.T"
+                if tensor.ndim == 2 and len(tensor) == dim
+                else ""
+            )
             raise ValueError(
                 f"{first[0]} and {name} are compared with each other: expected the same dimension, "
-                f"got {first[1].shape[-1]} and {tensor.shape[-1]}"
+                f"got {dim} and {tensor.shape[-1]}{hint}"
             )
+    if first[1].device.type == "meta":
+        raise ValueError(
+            f"{first[0]} holds embeddings: expected numbers, got a tensor on the meta device, which has none"
+        )

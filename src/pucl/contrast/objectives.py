@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 
+from pucl.contrast.brief import brief_repr
 from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Correction
 from pucl.contrast.functions import with_signature
@@ -14,21 +16,27 @@ from pucl.contrast.measure import corrected_log_mean, corrected_mean
 from pucl.contrast.summary import Summary, sum_groups, times
 from pucl.shapes import Bool, Float, Tensor
 
-Floor = Literal["temperature", "paper"] | float
+Floor = Literal["auto", "temperature", "paper"] | float
 """Below what an estimate over negatives cannot fall.
 
 - ``"temperature"``: the least value of g that any pair can have, g(lowest logit); exp(-1/t) for cosines.
 - ``"paper"``: exp(-1), as the paper prints it (it has no temperature).
 - a number 0 < rho < 1: that share of the average over the unlabelled, so that an anchor at the floor still
   pushes its unlabelled samples away.
+- ``"auto"``: ``"temperature"``, but for InfoNCE below a temperature of 0.25 the share 0.1; see `resolve_floor`.
 """
+
+LOW_TEMPERATURE = (
+    0.25  # Below it exp(-1/t) is less than a fiftieth of any usual mean, and a floored anchor stops learning.
+)
+LOW_SHARE = 0.1  # About what exp(-1/t) is of the unlabelled mean at the usual temperature of 0.5.
 
 Reduction = Literal["mean", "sum", "none"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Outcome:
-    """What a comparison came to.
+    """The result of a comparison.
 
     Args:
         loss: One value per anchor.
@@ -37,6 +45,7 @@ class Outcome:
         tau_plus: tau', the share of hidden positives that the correction assumes among the unlabelled.
         positive_similarity: Mean similarity of the positive pairs.
         unlabelled_similarity: Mean similarity of the unlabelled pairs.
+        floor: The floor that held. ``"auto"`` stays only where the temperature is a tensor, which nobody reads here.
     """
 
     loss: Float[Tensor, " anchor"]
@@ -44,6 +53,10 @@ class Outcome:
     tau_plus: float
     positive_similarity: Float[Tensor, ""]
     unlabelled_similarity: Float[Tensor, ""]
+    floor: Floor
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 @runtime_checkable
@@ -60,6 +73,8 @@ class Objective(Protocol):
         self, summary: Summary, odds: float, floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """Loss of every anchor, and whether its estimate over negatives stands at the floor.
+
+        The floor has gone through `resolve_floor`.
 
         Where an anchor stands for a group, `Summary.unlabelled` and `Summary.positive` have a row for each member, and
         are averaged here: what is averaged, g or its logarithm, is the objective's affair.
@@ -84,18 +99,27 @@ class InfoNCE:
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """InfoNCE with the corrected mean in place of the mean over true negatives."""
         log_average = summary.log_mean_unlabelled()
-        if floor == "temperature":
-            log_floor = torch.as_tensor(summary.lowest, dtype=summary.positive.dtype, device=summary.positive.device)
-        elif floor == "paper":
-            log_floor = summary.positive.new_tensor(-1.0)
-        else:
-            log_floor = log_average + math.log(floor)
+        log_floor = self._log_floor(summary, log_average, floor)
         log_mean, floored = corrected_log_mean(log_average, summary.log_mean_positive(), odds, log_floor.reshape(-1))
         some = summary.count > 0
         log_negatives = summary.for_rows(torch.where(some, summary.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
         losses = summary.over_positives(softplus(log_negatives - summary.positive))
         return torch.where(some, losses, 0.0), floored & some
+
+    @staticmethod
+    def _log_floor(
+        summary: Summary, log_average: Float[Tensor, " anchor"], floor: Floor
+    ) -> Float[Tensor, ""] | Float[Tensor, " anchor"]:
+        if floor == "paper":
+            return log_average.new_tensor(-1.0)
+        lowest = torch.as_tensor(summary.lowest, dtype=log_average.dtype, device=log_average.device)
+        if floor == "temperature":
+            return lowest
+        if floor == "auto":  # The temperature is a tensor: its device decides, and nobody waits for it.
+            low = torch.as_tensor(summary.temperature, device=log_average.device) < LOW_TEMPERATURE
+            return torch.where(low, log_average + math.log(LOW_SHARE), lowest)
+        return log_average + math.log(floor)
 
 
 class JensenShannon:
@@ -244,8 +268,9 @@ def as_similarity(logit: Float[Tensor, ""], temperature: float | Float[Tensor, "
     return logit if isinstance(temperature, float) and temperature == 1 else logit * temperature
 
 
-def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "temperature") -> Outcome:
+def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "auto") -> Outcome:
     """The last step, shared by every way of averaging: correct, floor, and take the loss."""
+    floor = resolve_floor(floor, summary, objective)
     losses, floored = objective.losses(summary, correction.odds, floor)
     positive = summary.positive.detach()
     # A group is one anchor, however many stand for others in it.
@@ -269,18 +294,38 @@ def conclude(summary: Summary, correction: Correction, objective: Objective, flo
         tau_plus=correction.tau_plus,
         positive_similarity=as_similarity(similarity, summary.temperature),
         unlabelled_similarity=summary.unlabelled_similarity,
+        floor=floor,
     )
 
 
-def check_floor(floor: Floor, objective: str = "infonce") -> None:
+def resolve_floor(floor: Floor, summary: Summary, objective: Objective) -> Floor:
+    """The floor that ``"auto"`` means here; any other floor is returned as it is.
+
+    With InfoNCE an anchor at the floor loses its loss and its gradient by a factor of about exp(-1/t). That is harmless
+    at a temperature of 0.5 and total at 0.05. Below `LOW_TEMPERATURE`, and for scores without a lowest value, the floor
+    is therefore a share of the unlabelled mean. Jensen-Shannon keeps learning from positives at its floor.
+    """
+    if floor != "auto":
+        return floor
+    if not isinstance(objective, InfoNCE):
+        return "temperature"
+    if isinstance(summary.temperature, torch.Tensor):
+        return "auto"
+    return LOW_SHARE if summary.temperature < LOW_TEMPERATURE or summary.lowest == -math.inf else "temperature"
+
+
+def check_floor(floor: object, objective: str = "infonce") -> None:
     """Refuse what is no floor, or none of this objective."""
     if floor == "paper" and objective != "infonce":
         raise ValueError(f"floor 'paper' is exp(-1), which the paper has for InfoNCE alone, got it for {objective}")
-    fits = floor in ("temperature", "paper") if isinstance(floor, str) else 0 < floor < 1
+    if isinstance(floor, str):
+        fits = floor in ("auto", "temperature", "paper")
+    else:
+        fits = isinstance(floor, Real) and 0 < float(floor) < 1
     if not fits:
         raise ValueError(
-            f"floor is below what an estimate over negatives cannot fall: expected 'temperature', 'paper', or a "
-            f"share of the unlabelled mean between 0 and 1, got {floor!r}"
+            f"floor is below what an estimate over negatives cannot fall: expected 'auto', 'temperature', 'paper', or "
+            f"a share of the unlabelled mean between 0 and 1, got {floor!r}"
         )
 
 

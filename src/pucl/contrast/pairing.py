@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 
@@ -10,6 +11,8 @@ from pucl.contrast.pairs import Pairs
 from pucl.shapes import Bool, Float, Int, Tensor
 
 Temperature = float | Float[Tensor, ""]
+
+SMALLEST_TEMPERATURE = 1e-6  # Below it the seven digits of a float32 cosine leave none for a logit.
 
 
 def pair_up(
@@ -34,6 +37,7 @@ def pair_up(
     positive = as_embeddings("positive", positive, axes=(2, 3))
     unlabelled = as_embeddings("unlabelled", unlabelled, axes=(2, 3))
     check_alike(("query", query), ("positive", positive), ("unlabelled", unlabelled))
+    _check_device("temperature", temperature, query.device)
     if positive.ndim == 2:
         positive = positive[:, None]
     anchors, samples = len(query), unlabelled.shape[-2]
@@ -108,6 +112,7 @@ def pair_views(
     check_temperature(temperature)
     temperature = scalar(temperature)
     stacked = stack_views(views, normalize=normalize)
+    _check_device("temperature", temperature, stacked.device)
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
     regular = ids is None and others is None
@@ -213,18 +218,24 @@ def scalar(temperature: Temperature) -> Temperature:
 
 
 def check_temperature(temperature: Temperature) -> None:
-    """Refuse a temperature that is not a positive number (a tensor on an accelerator is believed)."""
-    if isinstance(temperature, torch.Tensor) and temperature.numel() != 1:
-        raise ValueError(
-            f"temperature is what similarities are divided by: expected one number, got {temperature.numel()}"
-        )
-    if isinstance(temperature, torch.Tensor) and (temperature.device.type != "cpu" or torch.compiler.is_compiling()):
-        return
-    value = float(_detached(temperature))
-    if not 0 < value < math.inf:
-        raise ValueError(
-            f"temperature is what similarities are divided by: expected 0 < temperature < inf, got {value:g}"
-        )
+    """Refuse a temperature that is no number, or too small for float32 (a tensor on an accelerator is believed)."""
+    meaning = "temperature is what similarities are divided by"
+    value = readable_number(meaning, temperature)
+    if value is not None and not SMALLEST_TEMPERATURE <= value < math.inf:
+        raise ValueError(f"{meaning}: expected {SMALLEST_TEMPERATURE:g} <= temperature < inf, got {value:g}")
+
+
+def readable_number(meaning: str, number: object) -> float | None:
+    """The value of a number or of a tensor that holds one; None for a tensor that cannot be read without waiting."""
+    if not isinstance(number, torch.Tensor):
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{meaning}: expected a number or a tensor of one, got {number!r}")
+        return float(number)
+    if number.numel() != 1 or number.is_complex():
+        raise ValueError(f"{meaning}: expected one number, got {number.dtype} of shape {tuple(number.shape)}")
+    if number.device.type != "cpu" or torch.compiler.is_compiling():
+        return None
+    return float(number.detach())
 
 
 def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -> None:
@@ -238,8 +249,7 @@ def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -
             f"{name} names the sample of each row: expected {count} integers, "
             f"got {ids.dtype} of shape {tuple(ids.shape)}"
         )
-    if ids.device != device:
-        raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {ids.device}")
+    _check_device(name, ids, device)
 
 
 def _other_views(stacked: Float[Tensor, "view batch dim"]) -> Float[Tensor, "anchor positive"]:
@@ -252,9 +262,16 @@ def _other_views(stacked: Float[Tensor, "view batch dim"]) -> Float[Tensor, "anc
     return torch.stack(rolled, dim=-1).flatten(0, 1)
 
 
+def _check_device(name: str, value: object, device: torch.device) -> None:
+    """Refuse a tensor that cannot be used together with embeddings on this device."""
+    if isinstance(value, torch.Tensor) and value.device != device and not (value.ndim == 0 and value.is_cpu):
+        raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {value.device}")
+
+
 def _check_mask(name: str, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> None:
-    if mask is not None and mask.device != device:
-        raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {mask.device}")
+    if mask is not None and not isinstance(mask, torch.Tensor):
+        raise TypeError(f"{name} says which samples count: expected a bool tensor, got {type(mask).__name__}")
+    _check_device(name, mask, device)
     if mask is not None and (mask.dtype != torch.bool or tuple(mask.shape) != shape):
         raise ValueError(
             f"{name} says which samples count: expected a bool tensor of shape {shape}, "

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from pucl.contrast.brief import brief_repr
 from pucl.contrast.comparison import Comparison
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Pairs:
     """Anchors and their unlabelled samples before any logit is made.
 
@@ -54,6 +55,9 @@ class Pairs:
     drawn: Float[Tensor, " anchor"] | None = None
     group: Int[Tensor, " anchor"] | None = None
     copies: Float[Tensor, " anchor"] | None = None
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     @property
     def shared(self) -> bool:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import torch
 
+from pucl.contrast.brief import brief_repr
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Summary:
     """What is left of a comparison once the unlabelled samples are averaged: a few numbers per anchor.
 
@@ -45,6 +46,9 @@ class Summary:
             raise ValueError("member and sizes say which rows an anchor has: expected both or neither, got one")
         if self.member is not None and self.positive_mask is not None and self.present is None:
             raise ValueError("present is how many positives an anchor has: expected it for rows with a mask, got none")
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
         """The mean over each anchor's positives; 0 for an anchor that has none."""

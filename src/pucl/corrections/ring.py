@@ -68,10 +68,8 @@ class Ring(Correction):
         """Uniform over the band, -inf outside."""
         begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
-        if logits.device.type == "cpu" and not torch.compiler.is_compiling():
-            inside = _between_values(logits, begin, end)
-        else:
-            inside = _between_ranks(logits, begin, end)
+        between = _between_values if _numpy_reads(logits) else _between_ranks
+        inside = between(logits, begin, end)
         log_weight = -(end - begin).to(logits.dtype).log()[:, None]
         return torch.where(inside, log_weight, -math.inf)
 
@@ -90,6 +88,17 @@ class Ring(Correction):
         begin, end = (lower * count).long(), (upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
+
+
+def _numpy_reads(logits: Float[Tensor, "anchor unlabelled"]) -> bool:
+    """Whether numpy can read these numbers where they are."""
+    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    try:
+        logits.numpy()
+    except RuntimeError:  # Within a transform of torch.func a tensor has no memory of its own.
+        return False
+    return True
 
 
 def _between_ranks(

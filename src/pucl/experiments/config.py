@@ -50,8 +50,8 @@ class RunConfig:
         warmup_epochs: Epochs over which the learning rate rises.
         clip: Largest norm of a gradient; by default any.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: Below what the estimate over negatives cannot fall: ``"temperature"``, ``"paper"`` or a share of the
-            unlabelled mean.
+        floor: Below what the estimate over negatives cannot fall: ``"temperature"`` (as in the published programs),
+            ``"auto"``, ``"paper"`` or a share of the unlabelled mean.
         precision: In which encoder and head compute while they are trained: ``"float32"``, ``"bfloat16"`` or
             ``"float16"``.
         monitor: How many times in a training nearest neighbours within the training set are asked; 0 never.

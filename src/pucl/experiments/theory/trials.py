@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from pucl.contrast.compare import compare
 from pucl.contrast.objectives import softplus
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Plain
 from pucl.experiments.theory.world import World
-from pucl.functional import compare, pair_up
+from pucl.functional import pair_up
 from pucl.shapes import Float, Tensor
 
 
@@ -71,8 +72,8 @@ def run_trials(anchors: Anchors, world: World, correction: PUCL, unlabelled: int
     one = replace(several, positive=several.positive[:, :1])
     ideal = compare(negatives, Plain(), streaming=False)
     standard = compare(several, Plain(), streaming=False)
-    corrected_several = compare(several, correction, streaming=False)
-    corrected_one = compare(one, correction, streaming=False)
+    corrected_several = compare(several, correction, floor="temperature", streaming=False)
+    corrected_one = compare(one, correction, floor="temperature", streaming=False)
 
     log_sum = (unlabelled * mean_negative).log()[:, None]
     exact_of_each = softplus(log_sum - several.positive)
