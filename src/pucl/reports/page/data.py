@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pucl.data import GraphSet
 from pucl.experiments.config import NOT_TRAINED, GraphConfig, compares_cosines
 from pucl.experiments.graphs import GraphTask
-from pucl.experiments.images import ImageTask, evenly
+from pucl.experiments.images import ImageTask, to_show
 from pucl.experiments.lines import PROBES, SHORT, probes_of
 from pucl.experiments.statistics import Spread
 from pucl.experiments.task import make_task
@@ -213,7 +213,7 @@ def _equal(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bo
 def samples_of(
     run: Run, count: int, labels: NDArray[np.int64] | None, *, root: Path | None, points: int, budget: int
 ) -> Samples:
-    """Choose samples evenly over the classes, and draw each small.
+    """Choose samples evenly over the classes, or at random without labels, and draw each small.
 
     Args:
         run: Whose samples they are.
@@ -239,7 +239,7 @@ def samples_of(
         if size != count or not (labels is None or _equal(labels, own)):
             raise OtherSamplesError("the data that are there now are not those that the run embedded")
         labels = own
-        places = _chosen(labels, count, points)
+        places = to_show(labels, count, points)
         if isinstance(task, ImageTask):
             thumbnails = {"kind": "sheet"} | sheet(np.asarray(task.data.train.pixels[places]), budget)
             note = ""
@@ -248,7 +248,7 @@ def samples_of(
             thumbnails = {"kind": "drawings"} | drawings(some)
             note = _about_parts(some)
     except UNREADABLE as error:
-        places = _chosen(labels, count, points)
+        places = to_show(labels, count, points)
         # Messages of missing data name places of the machine, which are no business of a reader of the page.
         why = str(error) if isinstance(error, OtherSamplesError) else "they could not be read when the page was made"
         note = f"The {unit} themselves are not shown: {why}."
@@ -268,10 +268,6 @@ def _about_parts(graphs: GraphSet) -> str:
         f"Of {large:,} graphs with more than {MOST_NODES} nodes a part is drawn: the best connected node and those "
         "nearest to it."
     )
-
-
-def _chosen(labels: NDArray[np.int64] | None, count: int, points: int) -> NDArray[np.int64]:
-    return np.arange(count) if count <= points else evenly(labels, count, points)
 
 
 def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: int) -> dict[str, Any]:

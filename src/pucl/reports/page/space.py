@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pucl.experiments.images import to_show
+
 Floats = NDArray[np.float32]
 Posterior = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -286,6 +288,5 @@ def suggestions(
             if len(chosen) == ANCHORS:
                 break
         made[kind] = [about(anchor) for anchor in chosen]
-    even = np.unique(np.linspace(0, len(values) - 1, ANCHORS).astype(int))
-    made["spread"] = [about(int(anchor)) for anchor in even]
+    made["spread"] = [about(int(anchor)) for anchor in to_show(labels, len(values), ANCHORS)]
     return made
