@@ -25,6 +25,7 @@ from pucl.data.split import TEST_SHARE, check_share, draw_some, held_back
 from pucl.data.stored import Stored, stored
 from pucl.devices import usable_cores
 from pucl.progress import Progress
+from pucl.texts import printable
 
 LARGEST_DEFAULT = 64  # Pixels of a side: as many as a small encoder can take.
 PROBED = 32  # Pictures whose headers are read to choose a size.
@@ -80,7 +81,7 @@ def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[st
     if skipped:
         yield f"{len(skipped)} of {total} pictures are damaged and were skipped"
     for name, reason in list(skipped.items())[:LISTED]:
-        yield f"skipped {name}: {reason}"
+        yield f"skipped {printable(name)}: {printable(reason)}"  # Notes are printed, also as warnings.
     if len(skipped) > LISTED:
         yield f"skipped {len(skipped) - LISTED} more, listed in {entry / 'about.json'}"
 
