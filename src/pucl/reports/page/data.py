@@ -19,9 +19,11 @@ from pucl.experiments.lines import PROBES, SHORT, probes_of
 from pucl.experiments.statistics import Spread
 from pucl.experiments.task import make_task
 from pucl.reports.curves import panels_of
+from pucl.reports.page.markup import signed
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
-from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions, suspicion
+from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
+from pucl.texts import fixed
 
 NO_ARRAYS = (*UNREADABLE, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 """What reading damaged arrays can raise."""
@@ -73,7 +75,12 @@ def rows_of(group: Group) -> list[dict[str, Any]]:
             "trained": row.line.correction not in NOT_TRAINED,
             "scores": {probe: _score(values) for probe, values in row.line.by_seed.items() if values},
             "differences": {
-                probe: [finite(each.mean), finite(each.low), finite(each.high)]
+                probe: {
+                    "mean": finite(each.mean),
+                    "low": finite(each.low),
+                    "high": finite(each.high),
+                    "said": signed(each.mean),
+                }
                 for probe, each in row.line.differences.items()
             },
         }
@@ -82,11 +89,12 @@ def rows_of(group: Group) -> list[dict[str, Any]]:
 
 
 def _score(values: Sequence[float]) -> dict[str, Any]:
+    """An accuracy; `said` is its mean in digits, written here so that chart and table round alike."""
     seeds = [value for value in values if math.isfinite(value)]
     if not seeds:
-        return {"mean": None, "margin": None, "seeds": []}
+        return {"mean": None, "ends": None, "seeds": [], "said": ""}
     spread = Spread.of(seeds)
-    return {"mean": spread.mean, "margin": spread.margin, "seeds": seeds}
+    return {"mean": spread.mean, "ends": spread.interval(0, 100), "seeds": seeds, "said": fixed(spread.mean)}
 
 
 def probes_in(group: Group) -> list[dict[str, str]]:
@@ -274,7 +282,6 @@ def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: 
     """One run: where its samples lie, and from what the page computes who is near to whom."""
     plane, method = layout(features)
     code = encode(features, numbers)
-    chance = suspicion(code.values)
     result = run.result or {}
     return {
         "row": row,
@@ -287,16 +294,8 @@ def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: 
         "error": round(code.error, 4),
         "kept": round(code.kept, 3),
         "tau": finite(result.get("tau_plus")) if run.config.correction not in NOT_TRAINED else None,
-        "chance": None
-        if chance is None
-        else {
-            "low": round(chance.low, 5),
-            "high": round(chance.high, 5),
-            "table": [round(float(value), 4) for value in chance.table],
-            "share": round(chance.share, 4),
-        },
-        "average": average(code.values, chance, samples.labels),
-        "suggested": suggestions(code.values, chance, samples.labels),
+        "average": average(code.values, samples.labels),
+        "suggested": suggestions(code.values, samples.labels),
     }
 
 

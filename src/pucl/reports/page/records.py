@@ -12,6 +12,7 @@ from pucl.experiments.compare import BASE
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.lines import PROBES, Line, make_line
+from pucl.texts import counted
 
 UNREADABLE = (ValueError, OSError, TypeError, KeyError, AttributeError)
 """What reading a file that is damaged, or of another version, can raise."""
@@ -124,7 +125,7 @@ def gather(places: Sequence[Path]) -> Gathered:
     for group in groups:
         for run in (run for row in group.rows for run in row.runs):
             if run.result is None:
-                skip(run.path, f"is not finished: {len(run.history)} of {run.config.epochs} epochs are shown")
+                skip(run.path, f"is not finished: {len(run.history)} of {counted(run.config.epochs, 'epoch')} shown")
     return Gathered(groups=tuple(group for group in groups if group.rows), skipped=tuple(skipped))
 
 
