@@ -42,3 +42,15 @@ def test_readme_names_what_exists() -> None:
     assert len(calls) >= 4
     for call in calls:
         assert eval(call, namespace) is not None  # noqa: S307
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/images.md", "docs/table1.md", "docs/ablations.md", "docs/table2.md"]
+)
+def test_results_say_that_digits_are_those_of_a_machine(page: str) -> None:
+    assert "On another machine the same seeds give other digits" in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_one_is_singular(page: Path) -> None:
+    assert re.findall(r"\b1 (?:epochs|seeds|rows|images|runs)\b", page.read_text()) == []

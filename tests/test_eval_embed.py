@@ -1,12 +1,16 @@
 """`pucl eval` and `pucl embed`: the numbers of the run itself, and files that are whole."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import pucl
 from pucl.cli import main
@@ -213,3 +217,19 @@ def test_the_fast_probe_agrees_with_the_references_recipe(tmp_path: Path) -> Non
     assert long.score(*train) > 0.99
     assert fast.score(*test) < 1
     assert abs(fast.score(*test) - long.score(*test)) <= 0.015
+
+
+def test_weights_that_are_not_finite_are_refused(
+    runs: list[Path], pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = shutil.copytree(runs[0], tmp_path / "run")
+    file = place / "encoder.safetensors"
+    with safe_open(file, "pt") as kept:
+        metadata, state = kept.metadata(), {name: kept.get_tensor(name) for name in kept.keys()}  # noqa: SIM118
+    state["encoder.conv1.weight"][0] = torch.nan
+    save_file(state, file, metadata)
+    with pytest.raises(ValueError, match=r"expected finite ones, got NaN or infinity for 2 of 2 images.*conv1.weight"):
+        load_images(place).encode(np.zeros((2, SIDE, SIDE, 3), np.uint8))
+    assert main(["embed", str(place), str(pictures), "-o", str(tmp_path / "rows.npz")]) == 2
+    assert "the training diverged, or the file is damaged" in capsys.readouterr().err
+    assert not (tmp_path / "rows.npz").exists()

@@ -7,8 +7,9 @@ from typing import Any
 from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from pucl.experiments.statistics import student_quantile
+from pucl.texts import counted
 from results.table1 import PROBES
-from results.words import interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, interval, markdown, percent, spread, tau
 
 TITLES = {"alpha-c": "alpha and c", "unlabelled": "the number of unlabelled samples"}
 
@@ -26,7 +27,8 @@ def ablations_page(*records: dict[str, Any] | None) -> str:
                 f"## {title[0].upper()}{title[1:]}",
                 "",
                 f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
-                f"{config['epochs']} epochs. Differences are to `{part['base']}`, seed by seed.",
+                f"{counted(config['epochs'], 'epoch')}. Differences are to `{part['base']}`, seed by seed. "
+                f"{OTHER_DIGITS}",
                 "",
                 *(f"- {sentence}" for sentence in FINDINGS[name](part["lines"], config)),
                 "",

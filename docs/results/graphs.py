@@ -3,7 +3,7 @@
 from statistics import mean
 from typing import Any
 
-from results.words import certain, interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau
 
 GRAPH_PROBES = {"svm": "SVM, %", "svm_scaled": "SVM on scaled features, %", "knn": "nearest neighbours, %"}
 
@@ -19,7 +19,7 @@ def table2_page(record: dict[str, Any], chosen: dict[str, Any] | None, *searches
         f"learning rate {config['learning_rate']:g}, one estimate for each {config['share']}. A support vector machine "
         "on ten folds by the references' protocol, trained anew and with other folds for each seed, the same folds for "
         "every row; and the same on scaled features. Differences are to plain InfoGraph, seed by seed, with their 95 % "
-        f"intervals. {effort(record)}",
+        f"intervals. {effort(record)} {OTHER_DIGITS}",
         "",
         "*raw features* are the sums over nodes, without an encoder; *as published* is the loss of HCL's program, "
         "whose signs are wrong; the *oracle* knows which graphs are of one class. *Paper* is what the paper has.",

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from results.words import markdown, percent, spread, tau
+from pucl.texts import fixed
+from results.words import OTHER_DIGITS, markdown, percent, spread, tau
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "cifar10-small"
 
@@ -27,7 +28,7 @@ def images_page(comparison: dict[str, Any]) -> str:
         f"images at batch {base['batch_size']}, temperature {base['temperature']:g}. A linear classifier and nearest "
         "neighbours on the frozen features, on the 10,000 test images. Training took "
         f"{min(result['seconds'] for result in trained) / 60:.1f} to {slowest:.1f} minutes a seed; peak memory "
-        f"{max(result['peak_memory_mib'] for result in trained):,.0f} MiB.",
+        f"{max(result['peak_memory_mib'] for result in trained):,.0f} MiB. {OTHER_DIGITS}",
         "",
     ]
     table = []
@@ -38,7 +39,7 @@ def images_page(comparison: dict[str, Any]) -> str:
             line["name"],
             tau(line),
             spread(line["scores"]["linear"]),
-            ", ".join(f"{100 * result['linear']:.2f}" for result in mine),
+            ", ".join(fixed(100 * result["linear"]) for result in mine),
             spread(line["scores"]["knn"]),
             percent(line["floored"], 1),
             f"{min(speeds):.0f} to {max(speeds):.0f}" if speeds else "",

@@ -5,7 +5,7 @@ from typing import Any
 
 from results.graphs import overall
 from results.table1 import ORACLE, PLAIN
-from results.words import certain, interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau
 
 BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
 
@@ -14,7 +14,8 @@ def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, tab
     """The same README with its results from the records."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    lines = ["", *demo_table(digits), "", f"Made by `{digits['command']}` with torch {digits['torch']}.", ""]
+    lines = ["", *demo_table(digits), ""]
+    lines += [f"Made by `{digits['command']}` with torch {digits['torch']}. {OTHER_DIGITS}", ""]
     lines += [*measured(table1, table2), ""]
     return before + BEGIN + "\n".join(lines) + END + after
 

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from pucl.experiments.statistics import Difference
+from pucl.texts import counted
 from results.causes import causes
-from results.words import certain, interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau
 
 PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
 PLAIN, OTHER, ORACLE, UNTRAINED = "plain", "plain, other t", "oracle", "untrained"
@@ -27,7 +28,7 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         "the reference's temperature, and to the better of the two plain rows. *Gap closed* is the difference to "
         "plain over that of the oracle, which knows the classes, where the oracle's is more than chance; what is "
         "beyond 100 % does not come from false negatives, of which the oracle has none. All runs "
-        f"took {record['processor_seconds'] / 3600:.1f} hours of one core.",
+        f"took {record['processor_seconds'] / 3600:.1f} hours of one core. {OTHER_DIGITS}",
         "",
         "## What it says",
         "",
@@ -52,7 +53,7 @@ def epochs_of(record: dict[str, Any]) -> str:
     epochs = {part["config"]["framework"]: part["config"]["epochs"] for part in record["data"].values()}
     usual = next(iter(epochs.values()))
     others = "".join(f", of {name} {count}" for name, count in epochs.items() if count != usual)
-    return f"{usual} epochs{others}"
+    return counted(usual, "epoch") + others
 
 
 def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
@@ -61,7 +62,7 @@ def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
     for name, part in longer["data"].items():
         short = record["data"][name]
         leads = [
-            f"{interval(line['differences'].get('linear'))} in {each['config']['epochs']} epochs"
+            f"{interval(line['differences'].get('linear'))} in {counted(each['config']['epochs'], 'epoch')}"
             for each in (short, part)
             for line in each["lines"]
             if line["name"] == ORACLE

@@ -3,6 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pucl.experiments.statistics import Difference, Spread
+from pucl.texts import signed
+
+OTHER_DIGITS = (
+    "On another machine the same seeds give other digits: numbers are the same again only with the same kind of "
+    "processor, the same version of torch and as many threads."
+)
+"""What a reader who repeats a measurement should know."""
+
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table."""
@@ -28,9 +37,9 @@ def ratio(quartiles: dict[str, float] | None) -> str:
     return f"{quartiles['median']:.2f} ({quartiles['lower_quartile']:.2f} to {quartiles['upper_quartile']:.2f})"
 
 
-def spread(values: dict[str, float]) -> str:
-    """A mean with its standard deviation."""
-    return f"{values['mean']:.2f} ± {values['deviation']:.2f}"
+def spread(values: dict[str, Any]) -> str:
+    """A mean, with its standard deviation where there are several seeds."""
+    return str(Spread(**values))
 
 
 def interval(difference: dict[str, Any] | None) -> str:
@@ -39,8 +48,8 @@ def interval(difference: dict[str, Any] | None) -> str:
         return ""
     mean, low, high = (difference[name] for name in ("mean", "low", "high"))
     if low is None or high is None:
-        return f"{mean:+.2f}"
-    text = f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
+        return signed(mean)
+    text = str(Difference(mean, low, high))
     return f"**{text}**" if certain(difference) else text
 
 

@@ -5,9 +5,10 @@ import importlib
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import pucl
-from pucl.texts import did_you_mean
+from pucl.texts import did_you_mean, printable, say
 
 COMMANDS = {
     "train": "train one encoder on your images, with corrected negatives, and evaluate it",
@@ -17,9 +18,9 @@ COMMANDS = {
     "eval": "embed data anew with the encoder of a finished run, and measure what classifiers make of it",
     "embed": "write the embeddings of your images to a file",
     "umap": "draw the embeddings of runs side by side, and the similarities of their pairs",
-    "prior": "estimate from a run how many of the negatives are hidden positives",
+    "prior": "estimate from a run's similarities what share of the negatives are hidden positives",
     "data": "list and get data sets",
-    "report": "make one page of runs: table, curves, map of the embeddings, and which negatives look false",
+    "report": "make one page of runs: table, curves, map of the embeddings, and the nearest samples of any anchor",
     "runs": "list the runs that there are",
     "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
     "bench": "measure time and memory, against the plain form and the peers",
@@ -32,18 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 a check failed, 2 wrong usage."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_help())
+        say(_help())
         return 0
     if arguments[0] == "--version":
-        print(f"pucl {pucl.__version__}")
+        say(f"pucl {pucl.__version__}")
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
-        print(f"pucl: no command {name!r}.{hint} The commands are {', '.join(COMMANDS)}.", file=sys.stderr)
+        say(f"pucl: no command {name!r}.{hint} The commands are {', '.join(COMMANDS)}.", error=True)
         return 2
     command = importlib.import_module(f"pucl.commands.{name}")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"pucl {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
@@ -52,12 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed.command_line = shlex.join(["pucl", *arguments])  # For records: what was asked for, as it was asked.
         code: int = command.run(parsed)
     except (ValueError, OSError) as error:
-        print(f"pucl {name}: {error}", file=sys.stderr)
+        say(f"pucl {name}: {printable(str(error))}", error=True)  # One line, whatever names it has in it.
         return 2
     except KeyboardInterrupt as stop:
-        print(f"\npucl {name}: stopped{f', {stop}' if str(stop) else ''}", file=sys.stderr)
+        say(f"\npucl {name}: stopped{f', {printable(str(stop))}' if str(stop) else ''}", error=True)
         return 130
     return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parses arguments; what it reports of them goes to a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def _help() -> str:

@@ -1,14 +1,14 @@
 r"""How many positives hide among unlabelled samples, estimated from similarities alone.
 
 All that a corrected loss needs to know is :math:`\tau'`, the share of hidden positives among the unlabelled. Two
-estimates of it mean different things:
+estimates of it rest on different assumptions. Neither is a bound, and nothing but labels can check them:
 
-- `bbe` finds the largest weight with which the law of the *known* positives fits into that of the unlabelled. Known
-  positives are two views of one sample, hidden ones other samples of the class, which are less alike. So it is low, and
-  safe: what a correction with it takes off is really there. Where an encoder tells neither from the rest it is near 1,
-  and says nothing.
-- `mixture` looks at the unlabelled alone, as two Gaussians. It means hidden positives as classes have them, but takes
-  any second hump or tail for them.
+- `bbe` finds the largest weight with which the law of the *known* positives fits into that of the unlabelled. It is
+  too low where known positives are more alike than hidden ones, as two views of one sample mostly are. It is too high
+  where true negatives are as alike as known positives, since these fill the same room; where an encoder does not
+  separate the two, it is near 1 and says nothing.
+- `mixture` looks at the unlabelled alone, as two Gaussians, and takes the upper one for the hidden positives. It is too
+  high where the cosines have another hump or tail, and too low where hidden positives lie among the rest.
 
 `collision` is the truth that labels tell, and `alpha_and_c` gives the two parameters of PUCL that :math:`\tau'` stands
 for.
@@ -56,7 +56,7 @@ class BestBin(Estimate):
     Args:
         tau_plus: Share of hidden positives among the unlabelled.
         threshold: From which similarity on positives and unlabelled were counted.
-        slack: By how much the estimate may be off, by the bound that the threshold was chosen with.
+        slack: By how much the estimate may be off by the chance of few samples alone: it bounds no other error.
     """
 
     threshold: float
@@ -87,7 +87,9 @@ class Mixture(Estimate):
         return (self.upper_mean - self.lower_mean) / spread
 
     def posterior(self, similarities: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        r"""The chance that a pair so similar is a hidden positive; it never falls where similarities rise.
+        r"""The chance by the fit that a pair so similar belongs to the upper Gaussian; it never falls as that rises.
+
+        It is the chance of a hidden positive only where the two Gaussians are what they are taken for.
 
         .. math:: r(s) = \sigma(\ell(z)), \qquad \ell(z) = \log \frac{w\, p_1(z)}{(1 - w)\, p_0(z)} = a + b z + k z^2
 
@@ -148,8 +150,9 @@ def bbe(positive: Numbers, unlabelled: Numbers, *, delta: float = 0.1, gamma: fl
         gamma: By how much the chance of few samples counts more than the bound asks for.
 
     Note:
-        This is tau' where known positives are a fair sample of all positives. Where they are more alike than the
-        hidden ones, as two views of one sample are, it is lower.
+        This is tau' where known positives are a fair sample of all positives and some cosines are those of positives
+        alone. Where known positives are more alike than hidden ones, as two views of one sample are, it is lower;
+        where true negatives reach the highest cosines too, it is higher.
 
     Reference:
         Garg et al., "Mixture Proportion Estimation and PU Learning: A Modern Approach", NeurIPS 2021.

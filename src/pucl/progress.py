@@ -6,6 +6,8 @@ import shutil
 import sys
 import time
 
+from pucl.texts import printable, say
+
 RENEWALS_PER_SECOND = 10
 PLAIN_UPDATES = 4  # Lines of progress, where one cannot replace the other.
 QUIET_SECONDS = 1.0  # Work that is done sooner needs no word.
@@ -25,14 +27,14 @@ class Line:
         if self.renews and (at_once or now - self._renewed > 1 / RENEWALS_PER_SECOND):
             self._renewed, self._shown = now, True
             width = terminal_size().columns - 1  # A longer line would break, and not be written over.
-            print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{printable(text)[:width]}", end="", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         """Write a line that stays."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr)
             self._shown = False
-        print(text, file=sys.stderr, flush=True)
+        say(text, error=True)
 
     def close(self) -> None:
         """End the line that renews itself, as it reads."""

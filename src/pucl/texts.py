@@ -1,14 +1,83 @@
-"""Words and tables for people: how pucl lays out a table, asks "did you mean" and says what to install."""
+"""Text for people: numbers, counts and tables, what may go to a terminal, "did you mean" and what to install."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
+
+
+def fixed(value: float, digits: int = 2) -> str:
+    """A number with so many digits after the point.
+
+    Every table, chart and page rounds accuracies and differences with this function, so that they agree. A tie, such
+    as 35.625, goes to the even digit; JavaScript's ``toFixed`` would round it up.
+
+    Example:
+        >>> fixed(35.625), fixed(35.6251)
+        ('35.62', '35.63')
+    """
+    return f"{value:.{digits}f}"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A difference with its sign, rounded as `fixed` does.
+
+    Example:
+        >>> signed(1.234), signed(-0.5)
+        ('+1.23', '-0.50')
+    """
+    return f"{value:+.{digits}f}"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share from 0 to 1 in percent, rounded as `fixed` does.
+
+    Example:
+        >>> percent(0.35625)
+        '35.62%'
+    """
+    return f"{fixed(100 * share, digits)}%"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, in the singular where there is one.
+
+    Example:
+        >>> counted(1, "epoch"), counted(1200, "epoch")
+        ('1 epoch', '1,200 epochs')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def printable(text: str) -> str:
+    r"""Text that may go to a terminal: what is no letter or sign is written as an escape.
+
+    Names of files, classes and data come from others. A control character among them could move the cursor, change the
+    title of the window or forge a line.
+
+    Example:
+        >>> printable("runs/\x1b[2Jred"), printable("two\nlines")
+        ('runs/\\x1b[2Jred', 'two\\nlines')
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print lines, each `printable`; every command prints with this function.
+
+    Args:
+        text: What to print.
+        error: Whether it goes to stderr.
+    """
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows under a header, in columns, for a terminal.
 
     Args:
-        rows: The header first. All have as many cells.
+        rows: The header first. All have as many cells. Each cell is made `printable`.
 
     Example:
         >>> print(table([["row", "accuracy"], ["plain", "50.9"]]))
@@ -16,6 +85,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         ---------------
         plain  50.9
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

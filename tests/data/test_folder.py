@@ -45,6 +45,13 @@ def test_labels_from_sub_folders(labelled: Path, tmp_path: Path) -> None:
             assert colour[2 * int(label)] == 100 + int(number)
 
 
+def test_the_usual_size_is_that_of_all_classes(tmp_path: Path) -> None:
+    for kind, side in (("a", 4), ("b", 8), ("c", 8), ("d", 8)):  # Stored in turn, so every fourth is of one class.
+        for number in range(32):
+            save(tmp_path / "mixed" / kind / f"{number}.png", size=(side, side))
+    assert load(tmp_path / "mixed", root=tmp_path / "root").train.size == (8, 8)
+
+
 def test_no_labels(tmp_path: Path) -> None:
     for name in ("a.png", "b.JPG", ".hidden.png", "notes.txt"):
         save(tmp_path / "flat" / name) if name != "notes.txt" else (tmp_path / "flat" / name).write_text("x")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pucl.data import DataError, ImageData, ImageSet, from_array, load
 from pucl.data.resizing import resize_data, resize_pixels
-from pucl.data.split import _scrambled, held_back, order_for_split
+from pucl.data.split import _scrambled, draw_some, held_back, order_for_split
 
 
 def pictures(count: int, side: int = 4) -> NDArray[np.uint8]:
@@ -140,3 +140,13 @@ def test_resizing_keeps_shared_parts_shared() -> None:
     data = resize_data(from_array(pictures(6), [0, 1] * 3), 2)
     assert data.pretrain is data.train
     assert data.pretrain.size == (2, 2)
+
+
+@pytest.mark.parametrize("classes", [2, 5, 10])
+def test_some_of_all_are_of_all_classes_though_these_come_in_turn(classes: int) -> None:
+    labels = np.tile(np.arange(classes), 64)
+    drawn = draw_some(len(labels), 64)  # A stride of this length would be that of the classes.
+    assert len(np.unique(drawn)) == 64
+    np.testing.assert_array_equal(drawn, np.sort(drawn))
+    assert set(labels[drawn]) == set(range(classes))
+    assert draw_some(5, 64).tolist() == [0, 1, 2, 3, 4]

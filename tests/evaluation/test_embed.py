@@ -72,3 +72,15 @@ def test_what_is_no_image_is_refused(without_shape_checks: None) -> None:
         embed(nn.Flatten(), some_pixels(), prepare, batch_size=0)
     with pytest.raises(ValueError, match=r"expected the shape \[11, dim\], got \[11, 3, 8, 8\]"):
         embed(nn.Identity(), some_pixels(), prepare)
+
+
+def test_features_that_are_not_finite_are_refused() -> None:
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
+    pixels = some_pixels()
+    with torch.no_grad():
+        encoder.get_parameter("1.weight")[2, 3] = torch.nan
+    with pytest.raises(ValueError, match=r"NaN or infinity for 4 of 4 images; 1 of the encoder's weights .* 1.weight"):
+        embed(encoder, pixels, prepare, batch_size=4)
+    assert encoder.training  # As it was before.
+    with pytest.raises(ValueError, match="its weights are finite, so numbers overflow inside the encoder"):
+        embed(nn.Flatten(), pixels, lambda batch: batch.float() * 1e38)

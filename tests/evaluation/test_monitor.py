@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pucl.evaluation import Monitor
+from pucl.evaluation.monitor import held_out
 
 
 def brightness(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -27,6 +28,30 @@ def accuracy(pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
 def test_good_features_are_seen(order: str) -> None:
     labels = np.arange(400) % 2 if order == "in turns" else np.repeat([0, 1], 200)
     assert accuracy(images(labels), labels) == 1.0
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 10, 15, 20])
+@pytest.mark.parametrize("order", ["sorted", "in turns", "in turns backwards"])
+def test_perfect_features_are_perfect_however_many_classes_come_in_turns(classes: int, order: str) -> None:
+    labels = np.tile(np.arange(classes), 60)
+    labels = {"sorted": np.sort(labels), "in turns": labels, "in turns backwards": labels[::-1]}[order]
+    monitor = Monitor(labels)
+    assert monitor.accuracy(np.eye(classes, dtype=np.float32)[labels[monitor.places]]) == 1.0
+
+
+@pytest.mark.parametrize("classes", [2, 5, 10, 20])
+def test_a_fifth_of_each_class_is_held_out(classes: int) -> None:
+    labels = np.tile(np.arange(classes), 60)
+    held = held_out(labels)
+    np.testing.assert_array_equal(held, held_out(labels))  # The same every time.
+    np.testing.assert_array_equal(np.bincount(labels[held], minlength=classes), 12)
+
+
+def test_every_class_keeps_a_voter() -> None:
+    labels = np.concatenate([np.repeat(np.arange(30), 2), np.arange(30, 90), np.full(40, 90)])
+    held = held_out(labels)
+    assert held.any()
+    assert set(labels[~held]) == set(labels)
 
 
 def test_useless_features_are_seen() -> None:
@@ -54,6 +79,7 @@ def test_needs_labels_and_some_images() -> None:
     assert not Monitor(np.arange(5)).possible
     assert not Monitor(np.zeros(50, dtype=np.int64)).possible
     assert Monitor(np.arange(50) % 2).possible
+    assert not Monitor(np.arange(50)).possible  # Each class has one sample, which votes: none is left to classify.
     rare = np.zeros(100, dtype=np.int64)
-    rare[50] = 1  # Held out of the vote, to which there is then one class.
-    assert not Monitor(rare).possible
+    rare[50] = 1
+    assert Monitor(rare).possible  # The only sample of a class is never held out.

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from pucl.cli import main
 from pucl.corrections import PUCL
 from pucl.experiments.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
 from pucl.experiments.lines import make_line
+from pucl.reports import ablation
 from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
 
 
@@ -34,6 +36,30 @@ def test_bundled_data_stand_in(tmp_path: Path) -> None:
     part = part_of_ablation("alpha-c", budget="quick", root=tmp_path)
     assert part.name == "simclr-digits"
     assert "in place of cifar10" in part.note
+
+
+@pytest.mark.parametrize("subject", ["alpha-c", "unlabelled"])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_axes_end_at_100_percent_and_one_seed_has_no_bars(
+    subject: str, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+
+    def keep(figure: Figure) -> bytes:
+        figures.append(figure)
+        return b""
+
+    monkeypatch.setattr(ablation, "as_png", keep)
+    part = part_of_ablation(subject, budget="small")
+    lines = [
+        make_line(name, config.correction, {seed: {"linear": 1 - 0.01 * seed, "seconds": 1.0} for seed in range(seeds)})
+        for name, config in part.rows.items()
+    ]
+    draw = draw_alpha_c if subject == "alpha-c" else draw_unlabelled
+    draw(lines, cells(part.rows, subject))
+    for axes in figures[0].axes:
+        assert axes.get_ylim()[1] == 100
+        assert any(bars.has_yerr for bars in axes.containers) == (seeds > 1)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("subject", ["alpha-c", "unlabelled"])

@@ -26,7 +26,7 @@ from pucl.experiments.compare import compare_corrections
 from pucl.experiments.config import NOT_TRAINED, ROWS, GraphConfig, ImageConfig, RunConfig
 from pucl.experiments.directory import RunDirectory
 from pucl.experiments.display import Display
-from pucl.experiments.graphs import GraphTask, limited
+from pucl.experiments.graphs import GraphTask, build_infograph, embed_graphs, limited
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import make_training, run
 from pucl.experiments.trained import load_images
@@ -595,3 +595,11 @@ def test_unlabelled_graphs_are_trained_on(tmp_path: Path, monkeypatch: pytest.Mo
 def test_half_precision_is_refused() -> None:
     with pytest.raises(ValueError, match="too large for half precision: expected precision float32, got float16"):
         recipe("infograph", "shapes", precision="float16")
+
+
+def test_features_that_are_not_finite_are_refused() -> None:
+    framework = build_infograph(small(), load_graphs("shapes").feature_count)
+    with torch.no_grad():
+        next(framework.encoder.parameters()).fill_(torch.nan)
+    with pytest.raises(ValueError, match=r"got NaN or infinity for \d+ of \d+ graphs; .* the training diverged"):
+        embed_graphs(framework, load_graphs("shapes"))

@@ -113,7 +113,8 @@ def test_many_parts_go_down() -> None:
 def test_names_that_are_no_plain_letters() -> None:
     """Wide letters take two columns, and what moves the cursor is not let through."""
     picture = replace(seen(), going={"データ\x1b[2J": "starting"})
-    assert block(picture, 12, 24)[1] == "  データ?[2"
+    assert block(picture, 12, 24)[1] == "  データ\\x1"
+    assert block(picture, 40, 24)[1] == "  データ\\x1b[2J: starting"
     assert block(picture, 8, 24)[1] == "  デー"
 
 

@@ -25,7 +25,7 @@ from pucl.experiments import images as images_module
 from pucl.experiments.compare import compare_corrections
 from pucl.experiments.config import ImageConfig
 from pucl.experiments.directory import RunDirectory
-from pucl.experiments.images import ImageTask, limited
+from pucl.experiments.images import ImageTask, limited, to_show
 from pucl.experiments.lines import as_csv, as_text
 from pucl.experiments.log import RunLog
 from pucl.experiments.recipes import recipe
@@ -153,6 +153,15 @@ def test_limit_takes_every_class_alike(pictures: Path, tmp_path: Path) -> None:
     labels = limited(load(str(pictures)), 20).pretrain.labels
     assert labels is not None
     assert np.bincount(labels).tolist() == [10, 10]
+
+
+def test_a_figure_shows_samples_of_all_classes() -> None:
+    labels = np.arange(9999) % 2  # Every other one is of one class.
+    for known in (None, labels):
+        shown = to_show(known, len(labels), 5000)
+        assert len(np.unique(shown)) == 5000
+        assert 0.45 < labels[shown].mean() < 0.55
+        np.testing.assert_array_equal(to_show(known, len(labels), 10_000), np.arange(9999))
 
 
 @pytest.mark.slow

@@ -253,7 +253,18 @@ def test_prior_command(runs: dict[str, Path], tmp_path: Path, capsys: pytest.Cap
     assert f"{simclr['estimates']['mixture']['alpha']:.4f}, {simclr['estimates']['mixture']['c']:.4f}" in lines[2]
     assert "bbe" not in graphs["estimates"]
     assert untrained["tau_plus"] is None
-    assert "bbe is the safe value, mostly the lower one" in " ".join(lines)
+    words = " ".join(lines)
+    assert "safe" not in words
+    for said in (
+        "bbe compares known positives (two views of one image) with pairs of different samples",
+        "then it is too low",
+        "it is too high",
+        "No estimate is a bound: compare it with the truth, which labels give.",
+    ):
+        assert said in words
+    assert simclr["pairs"]["positive"] == simclr["anchors"]
+    assert f"{simclr['pairs']['positive']:,}  " in lines[2]
+    assert f"{simclr['pairs']['unlabelled']:,}  " in lines[2]
     assert ("?" in "".join(lines[2:5])) == ("With a question mark" in " ".join(lines))
 
 
@@ -277,7 +288,8 @@ def test_umap_command(
     assert sorted(path.name for path in out.parent.iterdir()) == sorted(
         [*(picture.name for picture in pictures), "picture.npz"]
     )
-    assert printed.splitlines()[0].split() == ["run", "tau'", "used", "bbe", "mixture", "truth"]
+    header = printed.splitlines()[0].split()
+    assert header == ["run", "tau'", "used", "bbe", "mixture", "truth", "known", "positives", "pairs"]
     assert all(str(picture) in printed for picture in pictures)
     with np.load(out.with_suffix(".npz")) as file:
         assert set(file.files) == {"runs", "1_points", "1_places", "2_points", "2_places", "2_labels", "2_classes"}

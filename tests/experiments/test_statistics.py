@@ -1,9 +1,14 @@
 """What several seeds say together."""
 
+import csv
+import io
 import math
+import re
+from dataclasses import replace
 
 import pytest
 
+from pucl.experiments.lines import Line, as_csv, as_text, make_line
 from pucl.experiments.statistics import Difference, Spread, student_quantile
 
 
@@ -11,6 +16,45 @@ def test_spread() -> None:
     spread = Spread.of([1.0, 2.0, 3.0])
     assert (spread.mean, spread.deviation, spread.count) == (2.0, 1.0, 3)
     assert Spread.of([4.0]) == Spread(4.0, 0.0, 1)
+
+
+def test_a_spread_is_shown_where_there_is_one() -> None:
+    assert str(Spread.of([35.625, 35.625])) == "35.62 ± 0.00"
+    assert str(Spread.of([35.625])) == "35.62"
+    assert str(Difference(1.234, 0.5, 2.0)) == "+1.23 (+0.50 to +2.00)"
+    assert str(Difference(1.234, None, None)) == "+1.23"
+
+
+def test_an_interval_ends_where_values_do() -> None:
+    for values, interval in (([99.0, 100.0], [99.5 - 12.7062 / 2, 100.0]), ([0.5, 0.0], [0.0, 0.25 + 12.7062 / 4])):
+        found = Spread.of(values).interval(0, 100)
+        assert found is not None
+        assert list(found) == pytest.approx(interval, abs=1e-3)
+    assert Spread.of([99.0]).interval(0, 100) is None
+
+
+def line(values: list[float], name: str = "plain") -> Line:
+    results = {seed: {"linear": value, "seconds": 1.0} for seed, value in enumerate(values)}
+    return make_line(name, "plain", results)
+
+
+def test_one_seed_has_no_spread_in_a_table() -> None:
+    text = as_text([line([0.35625], "one"), line([0.35625, 0.36], "two")])
+    one, two = text.splitlines()[2:]
+    assert re.search(r"35\.62  +1 ", one)
+    assert "±" not in one
+    assert "35.81 ± 0.27" in two
+    first, second = list(csv.DictReader(io.StringIO(as_csv([line([0.35625], "one"), line([0.3, 0.4], "two")]))))
+    assert first["linear_sd"] == ""
+    assert float(second["linear_sd"]) == pytest.approx(50**0.5)
+
+
+def test_runs_without_labels_are_counted() -> None:
+    unlabelled = make_line("plain", "plain", {0: {"seconds": 1.0}, 1: {"seconds": 2.0}})
+    assert unlabelled.count == 2
+    assert as_text([unlabelled]).splitlines()[2].split() == ["plain", "2", "0.0%", "2"]
+    earlier = replace(line([0.5, 0.6]), seeds=())  # Records of earlier versions have no seeds.
+    assert earlier.count == 2
 
 
 def test_paired_difference_has_the_interval_of_student() -> None:

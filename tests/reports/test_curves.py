@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from pucl.cli import main
 from pucl.experiments.config import ROWS
-from pucl.experiments.lines import Line
+from pucl.experiments.lines import Line, as_text
 from pucl.experiments.statistics import Spread
 from pucl.reports import canvas, curves
 from pucl.reports.canvas import MatplotlibMissingError
@@ -191,6 +191,40 @@ def test_one_row_and_one_seed(figures: list[Figure]) -> None:
     for figure in figures:
         low, high = figure.axes[0].get_xlim()
         assert low < 80 < high
+
+
+def words(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_chart_and_table_have_the_same_digits(figures: list[Figure]) -> None:
+    rows = [line("plain", [35.625], [50.0]), line("pucl", [35.625, 35.875], [50.0, 51.0])]
+    draw_accuracies(rows)
+    plain, pucl = as_text(rows).splitlines()[2:]
+    for shown, row in (("35.62", plain), ("35.75 ± 0.18", pucl), ("50.00", plain), ("50.50 ± 0.71", pucl)):
+        assert shown in row
+        assert any(shown in words(axes) for axes in figures[0].axes)
+
+
+def test_one_seed_has_no_spread(figures: list[Figure]) -> None:
+    draw_accuracies([line("plain", [80.0], [70.0]), line("pucl", [81.0], [71.0])])
+    draw_accuracies([line("plain", [80.0, 81.0], [70.0, 71.0])])
+    assert [figure.axes[0].get_xlabel() for figure in figures] == ["%", "%, mean ± standard deviation"]
+    assert not any("±" in word for axes in figures[0].axes for word in words(axes))
+
+
+def test_accuracies_end_at_100_percent(figures: list[Figure]) -> None:
+    draw_accuracies([line("plain", [99.0, 100.0], [0.0, 1.0]), line("pucl", [100.0, 100.0], [0.0, 0.0])])
+    linear, knn = figures[0].axes
+    assert linear.get_xlim()[1] == 100
+    assert knn.get_xlim()[0] == 0
+    assert max(np.asarray(each.get_xdata(), dtype=float).max() for each in linear.lines) <= 100
+    assert [each for each in linear.lines if each.get_marker() == ">"] == []  # An interval ends at 100 % too.
+    run = [{"epoch": epoch, "loss": 1.0, "floored": 1.0, "knn": knn} for epoch, knn in ((1, 0.4), (2, 1.0))]
+    draw_curves({"plain": [run]})
+    for axes in figures[1].axes:
+        if "Accuracy of nearest neighbours" in words(axes) or "Anchors at the floor" in words(axes):
+            assert axes.get_ylim()[1] == 1.0
 
 
 def test_nothing_to_draw() -> None:

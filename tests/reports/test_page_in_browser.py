@@ -163,7 +163,7 @@ def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
         marks = [mark.text for mark in every(driver, ".near .mark")]
         assert len(marks) == space.NEAREST
         same = sum(mark == "\N{CHECK MARK} same" for mark in marks)
-        assert f"{same} of these 24 truly are of its class" in one(driver, ".anchor").text
+        assert f"{same} of these 24 are of its class" in one(driver, ".anchor").text
 
     look()  # Without a click.
     suggestion = every(driver, ".strip button")[5]
@@ -209,15 +209,19 @@ def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
 
 @pytest.mark.slow
 def test_the_page_agrees_with_python(shown: Callable[..., "Chrome"], pages: Path) -> None:
-    """Similarities and probabilities that the page computes are those of the functions here."""
+    """Similarities that the page computes are those of the functions here, and no number is guessed from them."""
     driver = shown()
     known = record_in((pages / "pictures.html").read_text())["parts"][0]["space"]["maps"][2]
-    first = known["suggested"]["suspicious"][0]
+    first = known["suggested"]["closest"][0]
     codes = numbers(known["codes"], np.uint8).reshape(-1, len(known["low"]))
     values = np.array(known["low"]) + np.array(known["step"]) * codes
     cosines = np.sort(np.delete(values @ values[first["anchor"]], first["anchor"]))[::-1][: space.NEAREST]
     np.testing.assert_allclose(similarities(driver), cosines, atol=1e-5)
-    assert one(driver, ".anchor li").text.startswith(f"{first['expected']:.1f} of these 24 are expected")
+    assert one(driver, ".anchor li").text == f"{first['same']} of these 24 are of its class"
+    assert f"Similarity {cosines[0]:.3f}" in one(driver, ".anchor").text
+    assert [rank.text for rank in every(driver, ".near .rank")] == [f"{rank}." for rank in range(1, 25)]
+    assert "expected" not in one(driver, "main").text
+    assert "probab" not in one(driver, "main").text
 
 
 @pytest.mark.slow
@@ -395,4 +399,5 @@ def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monk
     assert len(similarities(browser)) == space.NEAREST
     assert every(browser, ".near .mark") == []
     assert "The classes are not known." in one(browser, '[data-text="map"]').text
+    assert "Which of them are hidden positives is not known" in one(browser, ".anchor").text
     assert complaints(browser) == []

@@ -24,6 +24,7 @@ from pucl.files import write_whole
 from pucl.progress import Line
 from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
 from pucl.reports.canvas import MatplotlibMissingError
+from pucl.texts import say
 
 GRAPHS = "graphs"
 SUBJECTS = (*ablations.SUBJECTS, GRAPHS)
@@ -78,8 +79,8 @@ def _run_images(arguments: argparse.Namespace, out: Path) -> int:
         words = str(picture)
     except MatplotlibMissingError as error:
         words = f"left out; {error}"
-    print(f"plot:  {words}")
-    print(f"page:  {page_of(out, arguments)}")
+    say(f"plot:  {words}")
+    say(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 
 
@@ -98,10 +99,10 @@ def _run_graphs(arguments: argparse.Namespace, out: Path) -> int:
         command=arguments.command_line,
     )
     display.close()
-    print(graph_settings.as_text(settings))
+    say(graph_settings.as_text(settings))
     tell_failed(failed)
-    print(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
-    print(f"page:  {page_of(out, arguments)}")
+    say(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
+    say(f"page:  {page_of(out, arguments)}")
     return 1 if failed else 0
 
 

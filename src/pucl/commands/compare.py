@@ -25,6 +25,7 @@ from pucl.files import write_whole
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
+from pucl.texts import say
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
 GRAPHS_ONLY = "raw,"
@@ -68,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not first:
         return 0
     display.close()
-    print(as_text(comparison.lines))
+    say(as_text(comparison.lines))
     tell_failed(words for line in comparison.lines for words in line.failed)
-    print(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
-    print(f"plots: {draw(comparison, base, out)}")
-    print(f"page:  {page_of(out, arguments)}")
+    say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
+    say(f"plots: {draw(comparison, base, out)}")
+    say(f"page:  {page_of(out, arguments)}")
     return 1 if any(line.failed for line in comparison.lines) else 0
 
 

@@ -12,7 +12,6 @@ path where a name is asked for.
 """
 
 import argparse
-import sys
 import textwrap
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from pucl.data.graph_registry import MADE, unknown_graphs
 from pucl.data.registry import SOURCES, DataMissingError, data_root, find_source
 from pucl.data.source import Source
 from pucl.data.sources.tu_collection import LISTED, OTHERS, GraphSource, known_graphs
+from pucl.texts import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
     """List, or get."""
     root = data_root(arguments.root)
     if arguments.action == "list":
-        print("\n".join(describe(root)))
+        say("\n".join(describe(root)))
         return 0
     if arguments.origin is not None and not arguments.origin.exists():
         raise ValueError(f"--from is a directory with the data set: expected one that is there, got {arguments.origin}")
     if arguments.name.lower() in MADE:
-        print(f"{arguments.name.lower()} is made when it is asked for; there is nothing to get")
+        say(f"{arguments.name.lower()} is made when it is asked for; there is nothing to get")
         return 0
     source = _find(arguments.name)
     if isinstance(source, GraphSource):
@@ -56,14 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     elif source.forms:
         directory = acquire(source, root, arguments.origin, say=_say)
     else:
-        print(f"{source.name} {_place(source, root)}; there is nothing to get")
+        say(f"{source.name} {_place(source, root)}; there is nothing to get")
         return 0
-    print(f"{source.name}: {directory}")
+    say(f"{source.name}: {directory}")
     return 0
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    say(text, error=True)
 
 
 def _find(name: str) -> Source | GraphSource:

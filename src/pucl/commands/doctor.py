@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pucl import doctor
 from pucl.doctor import Certificate, Finding
 from pucl.doctor.worker import TOLERANCE, Agreement
+from pucl.texts import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,20 +37,20 @@ def run(arguments: argparse.Namespace) -> int:
     topics = doctor.examine()
     width = max(len(finding.name) for findings in topics.values() for finding in findings)
     for topic, findings in topics.items():
-        print(f"{topic}")
+        say(f"{topic}")
         for finding in findings:
-            print(f"  {finding.verdict:<6}  {finding.name:<{width}}  {finding.value}")
-        print()
+            say(f"  {finding.verdict:<6}  {finding.name:<{width}}  {finding.value}")
+        say()
     complaints = [_complaint(finding) for findings in topics.values() for finding in findings if _failed(finding)]
     if arguments.world_size is not None:
         certificate = doctor.certify(arguments.world_size, timeout=arguments.timeout)
-        print(_table(certificate))
-        print()
+        say(_table(certificate))
+        say()
         complaints += _complaints(certificate)
     if complaints:
-        print("\n".join([f"{len(complaints)} of the checks failed:", *(f"- {line}" for line in complaints)]))
+        say("\n".join([f"{len(complaints)} of the checks failed:", *(f"- {line}" for line in complaints)]))
         return 1
-    print("All checks passed.")
+    say("All checks passed.")
     return 0
 
 

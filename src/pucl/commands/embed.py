@@ -11,7 +11,6 @@ or a directory with graphs as NAME_A.txt and so on. Graphs are one part, train.
 
 import argparse
 import io
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from pucl.experiments.trained import Trained, in_order, load, parts
 from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.files import write_whole
 from pucl.progress import Progress
+from pucl.texts import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         np.savez(content, allow_pickle=False, **arrays)
     write_whole(out, content.getvalue())
     counts = ", ".join(f"{name} {len(arrays[name]):,}" for name in ("train", "test", "pretrain") if name in arrays)
-    print(f"{unit}: {counts}; features of each: {trained.features}\nwritten: {out}")
+    say(f"{unit}: {counts}; features of each: {trained.features}\nwritten: {out}")
     return 0
 
 
@@ -90,7 +90,7 @@ def _graphs(
 
 def _tell(notes: tuple[str, ...]) -> None:
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}", error=True)
 
 
 def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,6 @@ With both linear ones, the table has their difference too.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from pucl.experiments.config import GRAPH_PROBES
 from pucl.experiments.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
 from pucl.files import check_folder, write_json
 from pucl.progress import Progress
-from pucl.texts import table
+from pucl.texts import fixed, percent, say, signed, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,24 +69,24 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             progress.close()
     shown = list(dict.fromkeys(name for each in done for name in each.accuracies))
-    print(as_text(done, shown))
+    say(as_text(done, shown))
     if REFERENCE in shown and (fewest := min(each.samples for each in done)) < ENOUGH_IMAGES:
-        print(
+        say(
             f"\n{REFERENCE} is meant for {ENOUGH_IMAGES:,} images or more: on {fewest:,} its 100 epochs are so few "
             f"steps that it stops short of what a linear classifier can do"
         )
     for each in done:
         for name, recorded in each.recorded.items():
             if recorded != each.accuracies[name]:
-                print(
-                    f"{each.run}: its result.json has {name} {recorded:.2%}, from another machine or version, "
+                say(
+                    f"{each.run}: its result.json has {name} {percent(recorded)}, from another machine or version, "
                     f"or with other data",
-                    file=sys.stderr,
+                    error=True,
                 )
     if arguments.json is not None:
         about = {"pucl": pucl.__version__, "torch": str(torch.__version__)}
         write_json(arguments.json, about | {"runs": [each.as_json() for each in done]})
-        print(f"\nwritten: {arguments.json}")
+        say(f"\nwritten: {arguments.json}")
     return 0
 
 
@@ -98,8 +97,8 @@ def as_text(done: Sequence[Evaluated], probes: Sequence[str]) -> str:
     rows = [header]
     for each in done:
         cells = [each.run, each.data]
-        cells += [f"{100 * each.accuracies[name]:.2f}" if name in each.accuracies else "" for name in probes]
+        cells += [fixed(100 * each.accuracies[name]) if name in each.accuracies else "" for name in probes]
         if both:
-            cells.append(f"{100 * (each.accuracies[REFERENCE] - each.accuracies[LINEAR]):+.2f}")
+            cells.append(signed(100 * (each.accuracies[REFERENCE] - each.accuracies[LINEAR])))
         rows.append(cells)
     return table(rows)

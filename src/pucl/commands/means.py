@@ -4,7 +4,6 @@ Commands without settings of a run, those of the paper's experiments, take all o
 """
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pucl.experiments.display import Display
 from pucl.experiments.grid import Means
 from pucl.experiments.tables import Part, Table, as_text, make_table
 from pucl.progress import Line, duration
+from pucl.texts import printable, say
 
 
 def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
@@ -107,14 +107,14 @@ def print_table(parts: Sequence[Part], out: Path, arguments: argparse.Namespace)
     display = Display(Line())
     made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
     display.close()
-    print(as_text(made))
+    say(as_text(made))
     tell_failed(made.failed)
-    print(f"\nall runs together took {duration(made.seconds)} of one core")
-    print(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    say(f"\nall runs together took {duration(made.seconds)} of one core")
+    say(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
     return made
 
 
 def tell_failed(failed: Iterable[str]) -> None:
     """A line for each run that failed."""
     for words in failed:
-        print(f"failed: {words}", file=sys.stderr)
+        say(f"failed: {printable(words)}", error=True)

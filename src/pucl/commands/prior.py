@@ -1,4 +1,4 @@
-"""Estimate from finished runs how many positives hide among their unlabelled samples: tau', and alpha and c with it.
+"""Estimate from the similarities in finished runs what share of their unlabelled samples are hidden positives: tau'.
 
 Takes training samples, sees them as the training did, compares each with each, and estimates from the cosines alone
 
@@ -7,7 +7,8 @@ Takes training samples, sees them as the training did, compares each with each, 
   mixture  the weight of the upper of two Gaussians fitted to the unlabelled pairs
 
 beside tau' that the run used and, where there are labels, the truth: the share of pairs that are of one class. Labels
-are used for nothing else. alpha and c follow by counting: known positives are M+ of the M+ + N samples that an anchor
+are used for nothing else. Either estimate may be far off, in either direction: the command says on how many pairs they
+rest and what they assume. alpha and c follow by counting: known positives are M+ of the M+ + N samples that an anchor
 meets in a step.
 """
 
@@ -23,7 +24,7 @@ from pucl.commands.loading import add_encoder
 from pucl.experiments.similarities import Similarities, measure_similarities
 from pucl.files import check_folder, write_json
 from pucl.priors import APART
-from pucl.texts import table
+from pucl.texts import say, table
 
 ANCHORS = 1000
 
@@ -57,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for place in arguments.runs
     ]
-    print(as_text(found, parameters=True))
-    print(f"\n{advice(found)}")
+    say(as_text(found, parameters=True))
+    say(f"\n{advice(found)}")
     if arguments.json is not None:
         about = {
             "command": arguments.command_line,
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             "seed": arguments.seed,
         }
         write_json(arguments.json, about | {"runs": [each.as_json() for each in found]})
-        print(f"\nwritten: {arguments.json}")
+        say(f"\nwritten: {arguments.json}")
     return 0
 
 
@@ -78,7 +79,7 @@ def as_text(found: Sequence[Similarities], *, parameters: bool = False) -> str:
         found: What was measured, a run each.
         parameters: Whether alpha and c that follow from the estimates are shown too.
     """
-    header = ["run", "tau' used", "bbe", "mixture", "truth"]
+    header = ["run", "tau' used", "bbe", "mixture", "truth", "known positives", "pairs"]
     if parameters:
         header += ["M+", "N", "alpha, c by bbe", "alpha, c by mixture"]
     rows = [header]
@@ -87,6 +88,7 @@ def as_text(found: Sequence[Similarities], *, parameters: bool = False) -> str:
         high = each.mixture.tau_plus
         doubt = "" if each.mixture.separation >= APART else " ?"
         cells = [str(each.run), _number(each.tau_plus), _number(low), _number(high) + doubt, _number(each.truth)]
+        cells += ["" if each.positive is None else f"{len(each.positive):,}", f"{len(each.unlabelled):,}"]
         if parameters:
             cells += [str(each.positives_met), str(each.unlabelled_met)]
             cells += ["" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau)) for tau in (low, high)]
@@ -95,18 +97,30 @@ def as_text(found: Sequence[Similarities], *, parameters: bool = False) -> str:
 
 
 def advice(found: Sequence[Similarities]) -> str:
-    """What to make of the estimates."""
-    words = (
-        "bbe is the safe value, mostly the lower one: with it a correction takes off no more than is there; near 1 it "
-        "says only that the encoder cannot tell known positives from the rest. mixture is the semantic one, meant for "
-        "pairs of one class, but any second hump or tail of the cosines is taken for them: hold it against the truth."
+    """On what the estimates rest, and in which direction they may be off."""
+    known = list(dict.fromkeys(each.known for each in found if each.positive is not None))
+    words = []
+    if known:
+        words.append(
+            f"bbe compares known positives ({' or '.join(known)}) with pairs of different samples, and assumes that "
+            "hidden positives are as alike as known ones. They are mostly less alike: then it is too low. Where true "
+            "negatives are as alike as known positives, it is too high; near 1 it says only that the encoder does not "
+            "separate them."
+        )
+    words.append(
+        "mixture looks at the pairs of different samples alone, and takes the upper of two Gaussians for the hidden "
+        "positives: any other hump or tail of the cosines makes it too high, and hidden positives among the rest make "
+        "it too low."
     )
     if any(each.mixture.separation < APART for each in found):
-        words += (
-            f" With a question mark its two Gaussians are less than {APART:g} deviations apart, and it is little but a "
-            f"guess."
+        words.append(
+            f"With a question mark its two Gaussians are less than {APART:g} deviations apart, and it is little but a "
+            "guess."
         )
-    return textwrap.fill(words, 112)
+    unlabelled = all(each.truth is None for each in found)
+    check = "without labels nothing here can check it" if unlabelled else "compare it with the truth, which labels give"
+    words.append(f"No estimate is a bound: {check}.")
+    return textwrap.fill(" ".join(words), 112)
 
 
 def _number(value: float | None) -> str:

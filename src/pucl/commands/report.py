@@ -2,20 +2,20 @@
 
 RUN is the directory of a run, of a comparison (`pucl compare`) or of a table (`pucl table`); several make one page. The
 page has the table, learning curves, a map of the embeddings, and for any sample the unlabelled ones that are nearest to
-it, with the probability that each is a hidden positive. It is a single file that needs no network.
+it, by rank and similarity, and by class where there are labels. It is a single file that needs no network.
 
 A run that is damaged or of another version is named on the page and left out. If none could be read there is no page,
 and the exit code is 1.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from pucl.files import write_whole
 from pucl.progress import Line
 from pucl.reports.page import POINTS, make_page
 from pucl.reports.page.records import gather
+from pucl.texts import printable, say
 
 DEFAULT_OUT = Path("report.html")
 
@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
     gathered = gather(arguments.runs)
     for place, why in gathered.skipped:
-        print(f"{place}: {why}", file=sys.stderr)
+        say(f"{printable(str(place))}: {printable(why)}", error=True)
     if not gathered.groups:
-        print("nothing to show, so there is no page; `pucl runs DIR` lists the runs below a directory", file=sys.stderr)
+        say("nothing to show, so there is no page; `pucl runs DIR` lists the runs below a directory", error=True)
         return 1
     line = Line()
     page = make_page(
@@ -57,5 +57,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     line.close()
     write_whole(out, page.encode())
-    print(f"page: {out} ({len(page.encode()) / 1e6:.1f} MB)")
+    say(f"page: {out} ({len(page.encode()) / 1e6:.1f} MB)")
     return 0

@@ -15,7 +15,7 @@ from pucl.experiments.catalogue import STATES, Entry, find_runs
 from pucl.experiments.config import choose, known_fields
 from pucl.files import check_folder, write_json
 from pucl.progress import duration
-from pucl.texts import table
+from pucl.texts import counted, percent, printable, say, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,16 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = list(find_runs(arguments.directory))
     chosen = [each for each in found if each.matches(wanted) and arguments.state in (None, each.state)]
     if not chosen:
-        print(f"no such run in {arguments.directory}, of {len(found)} that are there")
+        say(f"no such run in {arguments.directory}, out of {counted(len(found), 'run')}")
     else:
-        print(table([HEADER, *(_cells(each, arguments.directory) for each in chosen)]))
-        print(f"\n{len(chosen)} of {len(found)} runs in {arguments.directory}")
+        say(table([HEADER, *(_cells(each, arguments.directory) for each in chosen)]))
+        say(f"\n{len(chosen)} of {counted(len(found), 'run')} in {arguments.directory}")
     for each in chosen:
         if each.problem:
-            print(f"{each.path}: {each.problem}")
+            say(f"{printable(str(each.path))}: {printable(each.problem)}")
     if arguments.json is not None:
         write_json(arguments.json, {"runs": [each.as_json() for each in chosen]})
-        print(f"written: {arguments.json}")
+        say(f"written: {arguments.json}")
     return 0
 
 
@@ -65,7 +65,7 @@ def _cells(entry: Entry, top: Path) -> list[str]:
     if config is None:
         return [place, entry.state, *[""] * (len(HEADER) - 2)]
     settings = ", ".join(f"{name} {value:g}" for name, value in config.all_settings().items() if value is not False)
-    accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {entry.accuracy[1]:.2%}"
+    accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {percent(entry.accuracy[1])}"
     seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
     about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]
     return [place, entry.state, *about, accuracy, seconds]

@@ -18,6 +18,7 @@ from pucl.experiments import table1, table2
 from pucl.experiments.config import choose
 from pucl.experiments.graph_settings import VARIANTS
 from pucl.experiments.tables import Part
+from pucl.texts import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"table-{arguments.number}"
     parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
     made = print_table(parts, out, arguments)
-    print(f"page:  {page_of(out, arguments)}")
+    say(f"page:  {page_of(out, arguments)}")
     return 1 if made.failed else 0
 
 

@@ -24,6 +24,7 @@ from pucl.files import write_json, write_whole
 from pucl.progress import Progress
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.theory import draw_theory
+from pucl.texts import say
 
 DEFAULTS = TheorySettings()
 DEFAULT_OUT = "theory"
@@ -69,18 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress("pucl theory", "the work")
     result = measure_theory(settings, lambda share: progress(share, 1))
     progress.close()
-    print("\n".join(describe(result)))
+    say("\n".join(describe(result)))
 
     record = {"command": command_line(arguments), "pucl": pucl.__version__, "torch": str(torch.__version__)}
     numbers, figure = out / "theory.json", out / "theory.png"
     write_json(numbers, record | result.as_json())
-    print(f"\nnumbers: {numbers}")
+    say(f"\nnumbers: {numbers}")
     try:
         write_whole(figure, draw_theory(result))
-        print(f"figure:  {figure}")
+        say(f"figure:  {figure}")
     except MatplotlibMissingError as error:
         figure.unlink(missing_ok=True)  # That of an earlier run would not go with these numbers.
-        print(f"figure:  left out; {error}")
+        say(f"figure:  left out; {error}")
     return 0 if result.lemma_holds and result.bound_holds else 1
 
 

@@ -32,6 +32,7 @@ from pucl.experiments.lines import PROBES
 from pucl.experiments.recipes import RECIPES, REFERENCE, recipe
 from pucl.experiments.run import run as run_training
 from pucl.progress import Line
+from pucl.texts import percent, say
 
 SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)} - {"rescale"})
 """Settings of corrections that can be given: alpha, beta, c, lower, tau_plus, upper."""
@@ -217,8 +218,8 @@ def run(arguments: argparse.Namespace) -> int:
     of_what = "the graphs, over ten folds" if isinstance(config, GraphConfig) else "the test images"
     for probe, meaning in PROBES.items():
         if probe in result:
-            print(f"{meaning}: {result[probe]:.2%} of {of_what}")
-    print(f"everything is in {out}")
+            say(f"{meaning}: {percent(result[probe])} of {of_what}")
+    say(f"everything is in {out}")
     return 0
 
 

@@ -30,6 +30,7 @@ from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.embedding import draw_embedding
 from pucl.reports.similarities import draw_similarities
+from pucl.texts import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,23 +74,23 @@ def run(arguments: argparse.Namespace) -> int:
         line.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     if similarities:
-        print(f"{as_text(similarities)}\n\n{advice(similarities)}\n")
+        say(f"{as_text(similarities)}\n\n{advice(similarities)}\n")
     numbers = out.with_suffix(".npz")
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **as_arrays(layouts))
     write_whole(numbers, content.getvalue())
-    print(f"coordinates:  {numbers}")
+    say(f"coordinates:  {numbers}")
     pictures = [out.with_name(f"{out.stem}-similarities-{number}.png") for number in range(1, len(similarities) + 1)]
     for picture in (out, *pictures):
         picture.unlink(missing_ok=True)  # That of an earlier call would not go with these numbers.
     try:
         write_whole(out, draw_embedding(layouts))
-        print(f"embeddings:   {out}")
+        say(f"embeddings:   {out}")
         for picture, each in zip(pictures, similarities, strict=True):
             write_whole(picture, draw_similarities(each))
-            print(f"similarities: {picture} ({each.run})")
+            say(f"similarities: {picture} ({each.run})")
     except MatplotlibMissingError as error:
-        print(f"figures:      left out; {error}")
+        say(f"figures:      left out; {error}")
     return 0
 
 

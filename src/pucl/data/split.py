@@ -47,6 +47,18 @@ def held_back(quantiles: NDArray[np.float64], test_share: float) -> int:
     return int(np.count_nonzero(quantiles < test_share))
 
 
+def draw_some(count: int, most: int) -> NDArray[np.int64]:
+    """Indices of at most so many samples out of all, drawn at random, in rising order; the same ones every time.
+
+    A stride would not do: where samples are stored class by class in turn, all that it takes can be of one class.
+
+    Example:
+        >>> draw_some(4, 9).tolist(), len(draw_some(1000, 32))
+        ([0, 1, 2, 3], 32)
+    """
+    return np.sort(np.argsort(_scrambled(count), kind="stable")[:most])
+
+
 def _scrambled(count: int) -> NDArray[np.uint64]:
     """A number for each row that looks random (splitmix64), written out since numpy's generators may change."""
     z = (np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

@@ -33,6 +33,9 @@ def embed(
 
     Shapes:
         [images, channel, height, width] to [images, dim].
+
+    Raises:
+        ValueError: If features come out as NaN or infinity; see `finite_rows`.
     """
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) == 0:
         raise ValueError(
@@ -56,9 +59,38 @@ def embed(
                 )
             if embeddings is None:
                 embeddings = np.empty((len(pixels), vectors.shape[1]), dtype=np.float32)
-            embeddings[start : start + len(batch)] = vectors.float().cpu().numpy()
+            embeddings[start : start + len(batch)] = finite_rows(encoder, vectors, "images")
     assert embeddings is not None  # noqa: S101 - for the type checker: there is at least one image.
     return embeddings
+
+
+def finite_rows(encoder: nn.Module, vectors: Tensor, unit: str) -> NDArray[np.float32]:
+    """Features of a batch as an array.
+
+    Args:
+        encoder: What made them.
+        vectors: [sample, dim].
+        unit: What samples are called in the error.
+
+    Raises:
+        ValueError: If features are not finite. The message says whether the weights are the cause.
+    """
+    rows: NDArray[np.float32] = vectors.float().cpu().numpy()
+    wrong = int((~np.isfinite(rows)).any(axis=1).sum())
+    if wrong == 0:
+        return rows
+    weights = [name for name, value in encoder.state_dict().items() if not bool(torch.isfinite(value).all())]
+    if weights:
+        cause = (
+            f"{len(weights)} of the encoder's weights are not finite either, the first is {weights[0]}: the training "
+            "diverged, or the file is damaged. Train again, with a lower learning rate or in float32"
+        )
+    else:
+        cause = f"its weights are finite, so numbers overflow inside the encoder: look for extreme values in the {unit}"
+    raise ValueError(
+        f"features are numbers that can be compared: expected finite ones, got NaN or infinity for {wrong} of "
+        f"{len(rows)} {unit}; {cause}"
+    )
 
 
 @contextmanager

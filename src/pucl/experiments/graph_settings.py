@@ -18,7 +18,7 @@ from pucl.experiments.statistics import Difference, Spread
 from pucl.experiments.tables import Part, write_table
 from pucl.files import write_json
 from pucl.priors import collision
-from pucl.texts import table
+from pucl.texts import percent, table
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "reference": {},
@@ -168,10 +168,10 @@ def as_text(settings: Sequence[Setting], probe: str = "svm_scaled") -> str:
         rows += [
             [
                 each.variant,
-                f"{each.plain.mean:.2f} ± {each.plain.deviation:.2f}",
-                _interval(each.pucl),
-                _interval(each.oracle),
-                f"{each.floored:.0%}",
+                str(each.plain),
+                str(each.pucl),
+                str(each.oracle),
+                percent(each.floored, 0),
             ]
             for each in settings
             if each.data == data and each.probe == probe
@@ -206,9 +206,3 @@ def _setting(
         oracle=Difference.between(values[ORACLE], values[PLAIN]),
         floored=sum(floored) / len(floored),
     )
-
-
-def _interval(difference: Difference) -> str:
-    if difference.low is None or difference.high is None:
-        return f"{difference.mean:+.2f}"
-    return f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"

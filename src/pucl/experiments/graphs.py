@@ -17,7 +17,7 @@ from pucl.encoders.gin import GIN
 from pucl.encoders.heads import ResidualHead
 from pucl.encoders.summed import SummedFeatures
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
-from pucl.evaluation.embed import evaluation_mode
+from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import need_solver
 from pucl.experiments.config import NOT_TRAINED, RAW, GraphConfig
@@ -163,7 +163,7 @@ def embed_graphs(module: nn.Module, graphs: GraphSet, progress: Callable[[int, i
     rows = []
     with evaluation_mode(module):
         for places in _portions(graphs):
-            rows.append(module(graphs.batch(places).to(device)).float().cpu().numpy())
+            rows.append(finite_rows(module, module(graphs.batch(places).to(device)), "graphs"))
             if progress is not None:
                 progress(int(places[-1]) + 1, len(graphs))
     return np.concatenate(rows)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pucl import processes
 from pucl.data import ImageData, ImageSet, load
+from pucl.data.split import draw_some
 from pucl.evaluation import Monitor, accuracies, embed
 from pucl.experiments.build import build_framework
 from pucl.experiments.config import ORACLE, PLAIN, ImageConfig
@@ -146,6 +147,17 @@ def evenly(labels: NDArray[np.int64] | None, count: int, limit: int) -> NDArray[
         return chosen
     # By rank within the class, so that every class has its share.
     return np.sort(np.argsort(labels, kind="stable")[chosen])
+
+
+def to_show(labels: NDArray[np.int64] | None, count: int, most: int) -> NDArray[np.int64]:
+    """Indices of the samples that a figure shows: all, or at most so many; evenly over the classes where known.
+
+    Unlike `evenly`, it draws unlabelled samples at random: samples that are stored class by class in turn would
+    otherwise show some of their classes only.
+    """
+    if labels is None or count <= most:
+        return draw_some(count, most)
+    return evenly(labels, count, most)
 
 
 def checksum(*tables: NDArray[Any] | None) -> int:

@@ -12,7 +12,7 @@ from pucl.data import DataError
 from pucl.encoders import EncoderSource
 from pucl.experiments.config import RunConfig
 from pucl.experiments.directory import RunDirectory
-from pucl.experiments.images import evenly
+from pucl.experiments.images import to_show
 from pucl.experiments.similarities import subject_of
 from pucl.experiments.trained import Trained, load
 from pucl.texts import install
@@ -80,7 +80,7 @@ def lay_out_runs(
 
     Args:
         runs: Directories of finished runs.
-        points: Samples of each at most, as evenly over the classes as they come.
+        points: Samples of each run at most: evenly over the classes, or at random without labels.
         root: Where data are; see `pucl.data.load`.
         seed: Of the layout.
         tell: Is told what is being done.
@@ -188,4 +188,4 @@ def _choose(run: Path, labels: NDArray[np.int64] | None, count: int, points: int
             f"{run}: a layout is made of samples with {NEIGHBOURS} neighbours each: expected {FEWEST} or more, got "
             f"{count}"
         )
-    return np.arange(count) if count <= points else evenly(labels, count, points)
+    return to_show(labels, count, points)

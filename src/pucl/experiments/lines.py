@@ -9,7 +9,7 @@ from typing import Any
 from pucl.experiments.config import NOT_TRAINED, ORACLE
 from pucl.experiments.statistics import Difference, Spread
 from pucl.records import conform
-from pucl.texts import table
+from pucl.texts import percent, table
 
 PROBES = {
     "svm": "SVM",
@@ -58,8 +58,8 @@ class Line:
 
     @property
     def count(self) -> int:
-        """How many seeds were finished."""
-        return max((len(values) for values in self.by_seed.values()), default=0)
+        """How many seeds were finished. Without labels these have no accuracies; earlier records have no `seeds`."""
+        return max([len(self.seeds), *map(len, self.by_seed.values())])
 
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
@@ -131,7 +131,7 @@ def as_csv(lines: Sequence[Line]) -> str:
         cells: list[Any] = [line.name, line.correction, line.tau_plus, line.count]
         for probe in probes:
             spread, difference = line.scores.get(probe), line.differences.get(probe)
-            cells += [spread.mean, spread.deviation] if spread else ["", ""]
+            cells += [spread.mean, spread.deviation if spread.count > 1 else ""] if spread else ["", ""]
             cells += [difference.mean, difference.low, difference.high] if difference else ["", "", ""]
         writer.writerow([*cells, line.floored, line.seconds, len(line.failed)])
     return text.getvalue()
@@ -153,10 +153,10 @@ def as_text(lines: Sequence[Line], base: str = "plain") -> str:
             [
                 line.name,
                 "" if line.tau_plus is None else f"{line.tau_plus:.3f}",
-                *(f"{spread.mean:.2f} ± {spread.deviation:.2f}" if spread else "" for spread in spreads),
+                *("" if spread is None else str(spread) for spread in spreads),
                 str(line.count) + (f" ({len(line.failed)} failed)" if line.failed else ""),
                 difference_text(line.differences.get(probes[0]) if probes else None),
-                "" if line.floored is None else f"{line.floored:.1%}",
+                "" if line.floored is None else percent(line.floored, 1),
                 f"{line.seconds:.0f}",
             ]
         )
@@ -167,6 +167,4 @@ def difference_text(difference: Difference | None) -> str:
     """A difference with its interval, in percentage points."""
     if difference is None:
         return ""
-    if difference.low is None or difference.high is None:
-        return f"{difference.mean:+.2f} (no interval)"
-    return f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
+    return f"{difference} (no interval)" if difference.low is None else str(difference)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pucl.experiments.display import PROGRESS, Report, main_accuracy, read_report
 from pucl.progress import duration, terminal_size
-from pucl.texts import table
+from pucl.texts import fixed, printable, table
 
 RENEWAL_SECONDS = 0.5
 FRAME = 3  # Lines of a table beside its rows: the head, a rule, and a word on what is not shown.
@@ -37,7 +37,7 @@ class Cell:
     def __str__(self) -> str:
         if not self.scores:
             return "-"
-        return f"{sum(self.scores) / len(self.scores):.2f} ({len(self.scores)} of {self.runs})"
+        return f"{fixed(sum(self.scores) / len(self.scores))} ({len(self.scores)} of {self.runs})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,11 +130,11 @@ def _title(part: str) -> str:
 def _cut(text: str, width: int) -> str:
     """As much of a text as so many columns of a terminal have room for; names may have wide letters in them."""
     kept, used = "", 0
-    for letter in text:
+    for letter in printable(text):
         used += _width(letter)
         if used > width:
             break
-        kept += letter if letter.isprintable() else "?"
+        kept += letter
     return kept
 
 
@@ -261,7 +261,8 @@ class Live:
         # Where the terminal was made narrower, it has broken lines that were whole.
         up = sum(max(1, -(-_width(line) // columns)) for line in self._shown)
         text = (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
-        text += "".join(f"{line}\n" for line in ([] if above is None else [above]) + lines)
+        words = [] if above is None else [printable(line) for line in above.split("\n")]
+        text += "".join(f"{line}\n" for line in words + lines)
         self._shown = lines
         with suppress(OSError, ValueError):  # A terminal that is gone is no reason to stop a grid.
             sys.stderr.write(text)

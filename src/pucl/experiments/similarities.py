@@ -96,6 +96,7 @@ class Similarities:
                 for name, each in estimates.items()
                 if each is not None
             },
+            "pairs": {name: len(values) for name, values in kinds.items() if values is not None},
             "mean_cosines": {name: float(values.mean()) for name, values in kinds.items() if values is not None},
         }
 

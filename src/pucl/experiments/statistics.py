@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pucl.texts import fixed, signed
+
 ROUNDING = 1e-9  # Differences that are this near to each other, as a share of them, are the same.
 
 
@@ -28,12 +30,27 @@ class Spread:
         array = np.asarray(values, dtype=np.float64)
         return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0, len(array))
 
+    def __str__(self) -> str:
+        """The mean, with the standard deviation where several values have one."""
+        return f"{fixed(self.mean)} ± {fixed(self.deviation)}" if self.count > 1 else fixed(self.mean)
+
     @property
     def margin(self) -> float | None:
         """How far from the mean the true one may be, 95 times in 100; None for a single value, which does not tell."""
         if self.count < 2:
             return None
         return student_quantile(self.count - 1) * self.deviation / math.sqrt(self.count)
+
+    def interval(self, lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float] | None:
+        """The 95 % interval of the mean, as far as it lies where values can; None for a single value.
+
+        Args:
+            lowest: Least value that is possible.
+            highest: Largest.
+        """
+        if self.margin is None:
+            return None
+        return max(lowest, self.mean - self.margin), min(highest, self.mean + self.margin)
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,12 @@ class Difference:
     mean: float
     low: float | None
     high: float | None
+
+    def __str__(self) -> str:
+        """The difference with its interval, if it has one."""
+        if self.low is None or self.high is None:
+            return signed(self.mean)
+        return f"{signed(self.mean)} ({signed(self.low)} to {signed(self.high)})"
 
     @classmethod
     def between(cls, values: list[float], base: list[float]) -> "Difference":

@@ -14,7 +14,7 @@ from pucl.experiments.grid import Done, Means, run_grid
 from pucl.experiments.lines import SHORT, Line, difference_text, probes_of
 from pucl.experiments.run import SILENT
 from pucl.files import write_json, write_whole
-from pucl.texts import table
+from pucl.texts import fixed, percent, table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,8 @@ def as_csv(made: Table) -> str:
                 interval = [difference.mean, difference.low, difference.high] if difference else ["", "", ""]
                 # What others published is by the main classifier.
                 others = [part.published.get(column, {}).get(line.name) if not number else None for column in columns]
-                numbers = [spread.mean, spread.deviation, spread.count, *interval, *others]
+                deviation = spread.deviation if spread.count > 1 else ""
+                numbers = [spread.mean, deviation, spread.count, *interval, *others]
                 writer.writerow([part.name, line.name, line.tau_plus, probe, *numbers])
     return text.getvalue()
 
@@ -190,11 +191,11 @@ def _part(part: Part, lines: Sequence[Line]) -> str:
             [
                 line.name,
                 "" if line.tau_plus is None else f"{line.tau_plus:.3f}",
-                *(f"{spread.mean:.2f} ± {spread.deviation:.2f}" if spread else "" for spread in spreads),
+                *("" if spread is None else str(spread) for spread in spreads),
                 str(line.count) + (f" ({len(line.failed)} failed)" if line.failed else ""),
                 difference_text(line.differences.get(probes[0]) if probes else None),
-                "" if line.floored is None else f"{line.floored:.1%}",
-                *("" if number is None else f"{number:.2f}" for number in published),
+                "" if line.floored is None else percent(line.floored, 1),
+                *("" if number is None else fixed(number) for number in published),
             ]
         )
     return table(rows)

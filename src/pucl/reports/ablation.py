@@ -7,7 +7,7 @@ import numpy as np
 
 from pucl.experiments.ablations import Cell
 from pucl.experiments.lines import PROBES, Line, probes_of
-from pucl.reports.canvas import as_png, dress, new_figure, put_head
+from pucl.reports.canvas import PERCENT, as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, MUTED
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def draw_alpha_c(lines: Sequence[Line], cells: Mapping[str, Cell], *, subject: s
         _draw_series(over_tau, places, [by_name[name] for _, name in chosen], probe, number, f"c = {c:g}")
     for axes in (over_alpha, over_tau):
         _draw_level(axes, by_name, probe)
+    _end_at_100(over_alpha)  # Both panels share the axis.
     dress(over_alpha, "Over alpha", "a line for each label frequency c")
     dress(over_tau, "Over tau'", "all that reaches the loss: the grid is one curve")
     over_alpha.set_xlabel("alpha", fontsize=11, color=INK)
@@ -71,6 +72,7 @@ def draw_unlabelled(lines: Sequence[Line], cells: Mapping[str, Cell], *, subject
         chosen = sorted((count, name) for name, (count, of) in cells.items() if of == alpha)
         label = "plain" if alpha == 0 else f"alpha = {alpha:g}"
         _draw_series(axes, [count for count, _ in chosen], [by_name[name] for _, name in chosen], probe, number, label)
+    _end_at_100(axes)
     counts = sorted({count for count, _ in cells.values()})
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [f"{count:.0f}" for count in counts])
@@ -105,7 +107,7 @@ def _draw_series(
     axes.errorbar(
         x,
         [spread.mean for spread in spreads],
-        margins,
+        margins if any(spread.count > 1 for spread in spreads) else None,
         color=colour,
         marker=marker,
         markersize=6,
@@ -114,6 +116,11 @@ def _draw_series(
         capsize=3,
         label=label,
     )
+
+
+def _end_at_100(axes: "Axes") -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, PERCENT[0]), min(high, PERCENT[1]))
 
 
 def _draw_level(axes: "Axes", by_name: Mapping[str, Line], probe: str) -> None:

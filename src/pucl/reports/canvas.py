@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+PERCENT = (0.0, 100.0)
+"""What an accuracy can be; its axis goes no further."""
+
+
 class MatplotlibMissingError(ValueError):
     """A figure was asked for where nothing can draw it."""
 

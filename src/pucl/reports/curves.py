@@ -11,7 +11,7 @@ from pucl.experiments.compare import BASE
 from pucl.experiments.config import NOT_TRAINED
 from pucl.experiments.lines import PROBES, Line, probes_of
 from pucl.experiments.statistics import Spread
-from pucl.reports.canvas import as_png, dress, new_figure, put_head
+from pucl.reports.canvas import PERCENT, as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, colour_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ TAU = "\N{GREEK SMALL LETTER TAU}\N{PRIME}"
 PANELS = (
     Panel("loss", "Loss", "its size depends on the correction"),
     Panel("floored", "Anchors at the floor", "learn nothing from the unlabelled", percent=True, from_zero=True),
-    Panel("tau_plus", f"{TAU}, share of hidden positives", "that the correction takes off", from_zero=True),
+    Panel("tau_plus", f"{TAU}, share of hidden positives", "that the correction assumes", from_zero=True),
     Panel("positive_similarity", "Similarity to the positive", "mean cosine"),
     Panel("unlabelled_similarity", "Similarity to the unlabelled", "mean cosine; near 1 all is one"),
     Panel("knn", "Accuracy of nearest neighbours", "on frozen features, while training", percent=True),
@@ -128,7 +128,7 @@ def draw_accuracies(lines: Sequence[Line], *, subject: str = "") -> bytes:
     probes = probes_of(lines)[:CLASSIFIERS]
     panels = figure.subplots(1, len(probes), sharey=True, squeeze=False)[0]
     left = 0.015 + 0.0085 * max(len(line.name) for line in lines)
-    figure.subplots_adjust(left=left, right=0.905, top=1 - 1.18 / height, bottom=0.52 / height, wspace=0.32)
+    figure.subplots_adjust(left=left, right=0.89, top=1 - 1.18 / height, bottom=0.52 / height, wspace=0.36)
     for axes, probe in zip(panels, probes, strict=True):
         _draw_dots(
             axes, PROBES[probe], [(line.correction, line.by_seed[probe]) for line in lines if probe in line.by_seed]
@@ -163,14 +163,16 @@ def _draw_panel(axes: "Axes", panel: Panel, drawn: Mapping[str, Sequence[History
             color=colour,
             linewidth=2.0,
             marker="o" if len(mean) == 1 else "",
-            clip_on=len(mean) > 1,
+            clip_on=len(mean) > 1 and not panel.percent,  # A line at 100 % lies on the edge, and is whole.
         )
         ends.append((name, mean[max(mean)]))
     axes.set_xlim(min(1, last - 1), last)
     low, high = axes.get_ylim()
     if panel.from_zero:
         top = max(high, 0.05)
-        axes.set_ylim(-0.03 * top, top)  # A line at zero is not to lie under the axis.
+        axes.set_ylim(-0.03 * top, min(top, 1.0) if panel.percent else top)  # A line at zero is above the axis.
+    elif panel.percent:
+        axes.set_ylim(max(low, 0.0), min(high, 1.0))
     elif high - low < 1e-6:
         axes.set_ylim(low - 0.5, high + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -220,22 +222,24 @@ def _draw_dots(axes: "Axes", title: str, rows: Sequence[tuple[str, Sequence[floa
     low, high = _limits(rows)
     for number, (name, values) in enumerate(rows):
         colour, spread = colour_of(name), Spread.of(list(values))
-        mean, text = spread.mean, f"{spread.mean:.1f}"
+        mean = spread.mean
         if name == BASE:
             axes.axvline(mean, color=colour, linewidth=1, linestyle=":", zorder=1)
-        margin = spread.margin or 0.0
         if spread.count > 1:
-            text += f" ± {spread.deviation:.1f}"
-            axes.plot(values, [number + 0.24] * len(values), "o", color=colour, markersize=3.6)
-        _draw_interval(axes, number, (mean - margin, mean + margin), (low, high), colour)
-        axes.plot([mean], [number], "o", color=colour, markersize=7.5)
-        axes.text(1.035, number, text, transform=axes.get_yaxis_transform(), fontsize=10, color=colour, va="center")
+            inside = [value for value in values if low <= value <= high]
+            axes.plot(inside, [number + 0.24] * len(inside), "o", color=colour, markersize=3.6, clip_on=False)
+        _draw_interval(axes, number, spread.interval(*PERCENT) or (mean, mean), (low, high), colour)
+        if low <= mean <= high:  # A dot at 0 or 100 % lies on the edge, and is whole.
+            axes.plot([mean], [number], "o", color=colour, markersize=7.5, clip_on=False)
+        beside = axes.get_yaxis_transform()
+        axes.text(1.035, number, str(spread), transform=beside, fontsize=10, color=colour, va="center")
     axes.set_xlim(low, high)
     dress(axes, title, "")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0, pad=9)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("%, mean ± standard deviation", fontsize=10.5, color=INK)
+    several = any(len(values) > 1 for _, values in rows)
+    axes.set_xlabel("%, mean ± standard deviation" if several else "%", fontsize=10.5, color=INK)
 
 
 def _limits(rows: Sequence[tuple[str, Sequence[float]]]) -> tuple[float, float]:
@@ -249,7 +253,7 @@ def _limits(rows: Sequence[tuple[str, Sequence[float]]]) -> tuple[float, float]:
         low = min(low, *everything)
     if max(everything) - high < span:
         high = max(high, *everything)
-    return low - slack, high + slack
+    return max(low - slack, PERCENT[0]), min(high + slack, PERCENT[1])
 
 
 def _draw_interval(

@@ -33,10 +33,11 @@ def draw_similarities(similarities: Similarities) -> bytes:
     Left, the laws of known positives :math:`p^+`, of pairs of one class and of pairs of different classes
     :math:`p^-`. Middle, the law of the unlabelled; above it what the correction of the run takes it for,
     :math:`(1 - \tau')\, p^- + \tau' p^+`, the same with the pairs of one class for :math:`p^+`, and the two Gaussians
-    that were fitted. Right, for each similarity the chance of a hidden positive: the truth, the one by the fit, and
-    the share :math:`\tau' p^+ / p^u` that the correction takes off.
+    that were fitted. Right, for each similarity the share of pairs of one class by the labels, the share that belongs
+    to the upper Gaussian, and the share :math:`\tau' p^+ / p^u` that the correction takes off.
 
-    Without labels there is no :math:`p^-`, and the middle panel shows :math:`\tau' p^+` alone.
+    Without labels there is no :math:`p^-`, the middle panel shows :math:`\tau' p^+` alone, and the right panel says
+    that nothing checks what it shows.
 
     Args:
         similarities: Of a finished run.
@@ -159,15 +160,15 @@ def _draw_chances(axes: "Axes", similarities: Similarities, edges: Numbers) -> N
     places = np.linspace(edges[0], edges[-1], 400)
     fitted = similarities.mixture.posterior(torch.from_numpy(places)).numpy()
     axes.plot(places, fitted, color=FITTED, linewidth=1.4, label="upper of two Gaussians")
-    meaning = "share of those at this cosine"
+    meaning = "share of those at this cosine" if similarities.truth is not None else "share; no labels to check it by"
     if tau and similarities.positive is not None:
-        meaning = "share; above 100 % more is taken off than is there"
+        meaning += "; above 100 % more is taken off than is there"
         axes.axhline(1, color=MUTED, linewidth=0.8)
         axes.set_ylim(0, MOST)
     else:
         axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    dress(axes, "Hidden positives among the unlabelled", meaning)
+    dress(axes, "Taken for hidden positives", meaning)
 
 
 def _draw_steps(axes: "Axes", edges: Numbers, density: Numbers, label: str, colour: str, style: str) -> None:

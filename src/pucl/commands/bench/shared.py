@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import shlex
-import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 from pucl.benchmarks.measure import Peak, Spread
 from pucl.files import write_json
+from pucl.texts import say
 
 WIDTH = 110  # Of sentences.
 
@@ -55,10 +55,10 @@ class Subject(Generic[_Settings, _Report]):
         out: Path | None = arguments.out
         if out is not None and (out.is_dir() or not out.parent.is_dir()):  # Said before minutes are spent.
             raise ValueError(f"out is the file for the figures: expected one in a directory that exists, got {out}")
-        report: Any = self.measure(settings, lambda words: print(f"bench {name}, {words}", file=sys.stderr, flush=True))
+        report: Any = self.measure(settings, lambda words: say(f"bench {name}, {words}", error=True))
         sections = self.show(report)
         sections[-1].sentences.extend(busy(report.machine))
-        print("\n\n".join(f"{table}\n\n{as_paragraphs(sentences)}" for table, sentences in sections))
+        say("\n\n".join(f"{table}\n\n{as_paragraphs(sentences)}" for table, sentences in sections))
         if out is not None:
             record = {
                 "command": command_line(name, settings, out),
@@ -68,10 +68,10 @@ class Subject(Generic[_Settings, _Report]):
                 },
             }
             write_json(out, record | asdict(report))
-            print(f"All figures: {out}")
+            say(f"All figures: {out}")
         failures = self.failures(report)
         for failure in failures:
-            print(f"pucl bench: {failure}", file=sys.stderr)
+            say(f"pucl bench: {failure}", error=True)
         return 1 if failures else 0
 
 

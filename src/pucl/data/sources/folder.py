@@ -21,10 +21,11 @@ from pucl.data.resizing import check_image_size
 from pucl.data.sources.arrays import split_tail
 from pucl.data.sources.listing import Listing, list_pictures
 from pucl.data.sources.picture import need_pillow, read_picture, shorter_side
-from pucl.data.split import TEST_SHARE, check_share, held_back
+from pucl.data.split import TEST_SHARE, check_share, draw_some, held_back
 from pucl.data.stored import Stored, stored
 from pucl.devices import usable_cores
 from pucl.progress import Progress
+from pucl.texts import printable
 
 LARGEST_DEFAULT = 64  # Pixels of a side: as many as a small encoder can take.
 PROBED = 32  # Pictures whose headers are read to choose a size.
@@ -80,7 +81,7 @@ def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[st
     if skipped:
         yield f"{len(skipped)} of {total} pictures are damaged and were skipped"
     for name, reason in list(skipped.items())[:LISTED]:
-        yield f"skipped {name}: {reason}"
+        yield f"skipped {printable(name)}: {printable(reason)}"  # Notes are printed, also as warnings.
     if len(skipped) > LISTED:
         yield f"skipped {len(skipped) - LISTED} more, listed in {entry / 'about.json'}"
 
@@ -88,9 +89,9 @@ def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[st
 def _usual_side(folder: Path, names: Sequence[str]) -> int:
     """The median of the shorter sides of some pictures."""
     sides = []
-    for name in names[:: max(1, len(names) // PROBED)]:
+    for index in draw_some(len(names), PROBED):
         try:
-            sides.append(shorter_side(folder / name))
+            sides.append(shorter_side(folder / names[index]))
         except Exception:  # noqa: S112 - Damaged in whatever way; it is reported when it is read.
             continue
     return sorted(sides)[len(sides) // 2] if sides else LARGEST_DEFAULT

@@ -142,10 +142,12 @@ def as_script(record: object) -> str:
 
 def _part(number: int, group: Group, record: dict[str, Any], *, alone: bool) -> str:
     """One group as a part of the page; of what is missing a sentence says so."""
-    rows, scored = record["rows"], [row for row in record["rows"] if row["scores"]]
+    scored = [row for row in record["rows"] if row["scores"]]
     seeds = max((len(score["seeds"]) for row in scored for score in row["scores"].values()), default=0)
-    if len(scored) < 2 and seeds < 2:
-        dots = _absent("One run alone is no comparison: there is nothing to draw beside it.") if rows else ""
+    if not scored:
+        dots = _absent("There is no chart of accuracies: none was measured.")
+    elif len(scored) < 2 and seeds < 2:
+        dots = _absent("One run alone is no comparison: there is nothing to draw beside it.")
     else:
         dots = '<div class="dots" data-chart="dots"></div>'
     curves = (

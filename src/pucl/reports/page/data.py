@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from pucl.data import GraphSet
 from pucl.experiments.config import NOT_TRAINED, GraphConfig, compares_cosines
 from pucl.experiments.graphs import GraphTask
-from pucl.experiments.images import ImageTask, evenly
+from pucl.experiments.images import ImageTask, to_show
 from pucl.experiments.lines import PROBES, SHORT, probes_of
 from pucl.experiments.statistics import Spread
 from pucl.experiments.task import make_task
 from pucl.reports.curves import panels_of
+from pucl.reports.page.markup import signed
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
-from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions, suspicion
+from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
+from pucl.texts import fixed
 
 NO_ARRAYS = (*UNREADABLE, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 """What reading damaged arrays can raise."""
@@ -73,7 +75,12 @@ def rows_of(group: Group) -> list[dict[str, Any]]:
             "trained": row.line.correction not in NOT_TRAINED,
             "scores": {probe: _score(values) for probe, values in row.line.by_seed.items() if values},
             "differences": {
-                probe: [finite(each.mean), finite(each.low), finite(each.high)]
+                probe: {
+                    "mean": finite(each.mean),
+                    "low": finite(each.low),
+                    "high": finite(each.high),
+                    "said": signed(each.mean),
+                }
                 for probe, each in row.line.differences.items()
             },
         }
@@ -82,11 +89,12 @@ def rows_of(group: Group) -> list[dict[str, Any]]:
 
 
 def _score(values: Sequence[float]) -> dict[str, Any]:
+    """An accuracy; `said` is its mean in digits, written here so that chart and table round alike."""
     seeds = [value for value in values if math.isfinite(value)]
     if not seeds:
-        return {"mean": None, "margin": None, "seeds": []}
+        return {"mean": None, "ends": None, "seeds": [], "said": ""}
     spread = Spread.of(seeds)
-    return {"mean": spread.mean, "margin": spread.margin, "seeds": seeds}
+    return {"mean": spread.mean, "ends": spread.interval(0, 100), "seeds": seeds, "said": fixed(spread.mean)}
 
 
 def probes_in(group: Group) -> list[dict[str, str]]:
@@ -213,7 +221,7 @@ def _equal(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bo
 def samples_of(
     run: Run, count: int, labels: NDArray[np.int64] | None, *, root: Path | None, points: int, budget: int
 ) -> Samples:
-    """Choose samples evenly over the classes, and draw each small.
+    """Choose samples evenly over the classes, or at random without labels, and draw each small.
 
     Args:
         run: Whose samples they are.
@@ -239,7 +247,7 @@ def samples_of(
         if size != count or not (labels is None or _equal(labels, own)):
             raise OtherSamplesError("the data that are there now are not those that the run embedded")
         labels = own
-        places = _chosen(labels, count, points)
+        places = to_show(labels, count, points)
         if isinstance(task, ImageTask):
             thumbnails = {"kind": "sheet"} | sheet(np.asarray(task.data.train.pixels[places]), budget)
             note = ""
@@ -248,7 +256,7 @@ def samples_of(
             thumbnails = {"kind": "drawings"} | drawings(some)
             note = _about_parts(some)
     except UNREADABLE as error:
-        places = _chosen(labels, count, points)
+        places = to_show(labels, count, points)
         # Messages of missing data name places of the machine, which are no business of a reader of the page.
         why = str(error) if isinstance(error, OtherSamplesError) else "they could not be read when the page was made"
         note = f"The {unit} themselves are not shown: {why}."
@@ -270,15 +278,10 @@ def _about_parts(graphs: GraphSet) -> str:
     )
 
 
-def _chosen(labels: NDArray[np.int64] | None, count: int, points: int) -> NDArray[np.int64]:
-    return np.arange(count) if count <= points else evenly(labels, count, points)
-
-
 def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: int) -> dict[str, Any]:
     """One run: where its samples lie, and from what the page computes who is near to whom."""
     plane, method = layout(features)
     code = encode(features, numbers)
-    chance = suspicion(code.values)
     result = run.result or {}
     return {
         "row": row,
@@ -291,16 +294,8 @@ def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: 
         "error": round(code.error, 4),
         "kept": round(code.kept, 3),
         "tau": finite(result.get("tau_plus")) if run.config.correction not in NOT_TRAINED else None,
-        "chance": None
-        if chance is None
-        else {
-            "low": round(chance.low, 5),
-            "high": round(chance.high, 5),
-            "table": [round(float(value), 4) for value in chance.table],
-            "share": round(chance.share, 4),
-        },
-        "average": average(code.values, chance, samples.labels),
-        "suggested": suggestions(code.values, chance, samples.labels),
+        "average": average(code.values, samples.labels),
+        "suggested": suggestions(code.values, samples.labels),
     }
 
 

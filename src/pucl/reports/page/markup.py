@@ -2,16 +2,19 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from pucl import texts
 from pucl.experiments.config import NOT_TRAINED, GraphConfig
 from pucl.experiments.lines import PROBES, SHORT, Line, probes_of
 from pucl.progress import duration
 from pucl.reports.curves import TAU
 from pucl.reports.page.records import Group, Row
+from pucl.texts import counted, fixed, percent
 
 MINUS = "\N{MINUS SIGN}"
 NONE = '<span class="none">\N{EN DASH}</span>'
@@ -33,11 +36,13 @@ def verdict(group: Group) -> str:
     """What came out, in a sentence or two."""
     lines = [row.line for row in group.rows if row.line.scores]
     if not lines:
-        return "No accuracy was measured: the data have no labels to test with, or no run is finished."
+        if any(row.line.count for row in group.rows):
+            return "No accuracy was measured: the data have no labels to test with."
+        return "No run is finished, so there is no accuracy yet."
     probe = probes_of(lines)[0]
     lines = [line for line in lines if probe in line.scores and math.isfinite(line.scores[probe].mean)]
     best = max(lines, key=lambda line: line.scores[probe].mean)
-    told = [line for line in lines if (found := line.differences.get(probe)) and found.low is not None]
+    told = [line for line in lines if _has_interval(line, probe)]
     if not told:
         return _without_differences(group, lines, best, probe)
     parts = []
@@ -57,18 +62,19 @@ def verdict(group: Group) -> str:
 
 def _without_differences(group: Group, lines: Sequence[Line], best: Line, probe: str) -> str:
     spread = best.scores[probe]
-    number = f"{spread.mean:.2f} %"
+    number = f"{fixed(spread.mean)} %"
     if spread.count > 1:
-        number += f" (± {spread.deviation:.2f} over {spread.count} seeds)"
+        number += f" (± {fixed(spread.deviation)} over {counted(spread.count, 'seed')})"
     if len(lines) == 1:
         return f"{best.name} reaches {number} by the {PROBES[probe]}."
     rest = sorted((line for line in lines if line is not best), key=lambda line: -line.scores[probe].mean)
-    others = _listed([f"{line.name} {line.scores[probe].mean:.2f} %" for line in rest])
-    why = (
-        "With one seed there is no interval."
-        if any(line.name == group.base for line in lines)
-        else f"There is no row {group.base} to take differences to."
-    )
+    others = _listed([f"{line.name} {fixed(line.scores[probe].mean)} %" for line in rest])
+    if not any(line.name == group.base for line in lines):
+        why = f"There is no row {group.base} to take differences to."
+    elif all(line.count == 1 for line in lines):
+        why = "With one seed there is no interval."
+    else:
+        why = f"There is no interval: it takes two seeds in common with {group.base}, with differences that differ."
     return f"By the {PROBES[probe]}, {best.name} is highest with {number}, before {others}. {why}"
 
 
@@ -78,13 +84,15 @@ def facts(group: Group) -> str:
     found: dict[str, str] = {}
     if group.config is not None:
         config = group.config
-        unit = "graphs" if isinstance(config, GraphConfig) else "images"
-        samples = next((run.result[unit] for run in runs if run.result and unit in run.result), None)
+        unit = "graph" if isinstance(config, GraphConfig) else "image"
+        samples = next((run.result[f"{unit}s"] for run in runs if run.result and f"{unit}s" in run.result), None)
         found["Framework"] = config.framework
-        found["Data"] = group.name + (f", {samples:,} {unit}" if isinstance(samples, int) else "")
+        found["Data"] = group.name + (f", {counted(samples, unit)}" if isinstance(samples, int) else "")
         longest = max(run.config.epochs for run in runs)
-        found["Training"] = f"{longest} epochs, batches of {config.batch_size}, {OBJECTIVES[config.objective]}"
-    found["Runs"] = f"{len(runs)} in {len(group.rows)} {'row' if len(group.rows) == 1 else 'rows'}"
+        found["Training"] = (
+            f"{counted(longest, 'epoch')}, batches of {config.batch_size}, {OBJECTIVES[config.objective]}"
+        )
+    found["Runs"] = f"{len(runs)} in {counted(len(group.rows), 'row')}"
     versions = {
         name: " and ".join(dict.fromkeys(str(run.environment[name]) for run in runs if name in run.environment))
         for name in VERSIONS
@@ -113,23 +121,24 @@ def table(group: Group) -> str:
         own = [_cell(row.line.name, swatch + escape(row.line.name), head=True)]
         own += [_score_cell(row.line, probe) for probe in probes]
         own += [_difference_cell(row, probes[0], group.base)] if differences else []
-        own += [_number_cell(row.published.get(column), "{:.2f}") for column in published]
-        own += [_seeds_cell(row.line), _number_cell(row.line.tau_plus, "{:.3f}")]
-        own += [_number_cell(row.line.floored, "{:.1%}"), _time_cell(row.line)]
+        own += [_number_cell(row.published.get(column), fixed) for column in published]
+        own += [_seeds_cell(row.line), _number_cell(row.line.tau_plus, partial(fixed, digits=3))]
+        own += [_number_cell(row.line.floored, partial(percent, digits=1)), _time_cell(row.line)]
         cells.append(f"<tr>{''.join(own)}</tr>")
     head = "".join(
         f'<th scope="col" aria-sort="none"><button type="button" class="sort">{escape(name)}'
         '<span class="way" aria-hidden="true"></span></button></th>'
         for name in heads
     )
-    marks = (
-        f'<p class="fine"><span class="sure">▲ ▼</span> differ from {escape(group.base)} by more than their interval, '
-        "which pairs the runs of one seed. ± is the standard deviation over seeds.</p>"
-        if differences
-        else '<p class="fine">± is the standard deviation over seeds.</p>'
-        if probes
-        else ""
-    )
+    notes = []
+    if any(_has_interval(line, probe) for line in lines for probe in probes[:1]):
+        notes.append(
+            f'<span class="sure">▲ ▼</span> differ from {escape(group.base)} by more than their interval, which pairs '
+            "the runs of one seed."
+        )
+    if any(spread.count > 1 for line in lines for spread in line.scores.values()):
+        notes.append("± is the standard deviation over seeds.")
+    marks = f'<p class="fine">{" ".join(notes)}</p>' if notes else ""
     return (
         '<div class="scroll" role="region" aria-label="Table of results" tabindex="0"><table><thead><tr>'
         f"{head}</tr></thead><tbody>{''.join(cells)}</tbody></table></div>{marks}"
@@ -141,18 +150,18 @@ def _cell(value: object, shown: str, *, head: bool = False) -> str:
     return f'<th scope="row"{known}>{shown}</th>' if head else f"<td{known}>{shown}</td>"
 
 
-def _number_cell(value: float | None, form: str) -> str:
+def _number_cell(value: float | None, form: Callable[[float], str]) -> str:
     if value is None or not math.isfinite(value):
         return _cell(None, NONE)
-    return _cell(value, escape(form.format(value)))
+    return _cell(value, escape(form(value)))
 
 
 def _score_cell(line: Line, probe: str) -> str:
     spread = line.scores.get(probe)
     if spread is None or not math.isfinite(spread.mean):
         return _cell(None, NONE)
-    more = f' <span class="more">± {spread.deviation:.2f}</span>' if spread.count > 1 else ""
-    return _cell(spread.mean, f"{spread.mean:.2f}{more}")
+    more = f' <span class="more">± {fixed(spread.deviation)}</span>' if spread.count > 1 else ""
+    return _cell(spread.mean, f"{fixed(spread.mean)}{more}")
 
 
 def _difference_cell(row: Row, probe: str, base: str) -> str:
@@ -180,13 +189,13 @@ def _time_cell(line: Line) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign.
+    """A difference with its sign, as the page writes it.
 
     Example:
         >>> signed(1.234)
         '+1.23'
     """
-    return f"{value:+.2f}".replace("-", MINUS)
+    return texts.signed(value).replace("-", MINUS)
 
 
 def foot(groups: Sequence[Group], skipped: Sequence[tuple[str, str]], command: str, near: Any) -> str:
@@ -224,6 +233,11 @@ def command_of(out: Path, places: Sequence[str], points: int, usual: int, *, wit
     words = ["pucl", "report", *places, "--out", out.name]
     words += ["--points", str(points)] if points != usual else []
     return shlex.join([*words, "--force"]) + (" --root DIR" if with_root else "")
+
+
+def _has_interval(line: Line, probe: str) -> bool:
+    found = line.differences.get(probe)
+    return found is not None and found.low is not None
 
 
 def _holds_zero(line: Line, probe: str) -> bool:

@@ -26,7 +26,6 @@
   const draw = (tag, attributes, ...children) => put(document.createElementNS(SVG, tag), attributes, children);
   const minus = (text) => text.replace("-", "\u2212");
   const fixed = (value, digits) => minus(value.toFixed(digits));
-  const signed = (value) => (value >= 0 ? "+" : "") + fixed(value, 2);
   const share = (value) => (value > 0 && value < 0.01 ? "< 1 %" : value > 0.99 && value < 1 ? "> 99 %" : Math.round(100 * value) + " %");
   const cosines = (value) => fixed(value, value >= 0.99 && value < 1 ? 4 : 3);
   const many = (value) => value.toLocaleString("en-GB");
@@ -102,28 +101,28 @@
       panels.replaceChildren();
       const rows = part.rows.map((row, number) => ({ ...row, number }));
       const scored = rows.filter((row) => row.scores[probe.key] && row.scores[probe.key].mean !== null);
-      const paired = rows.filter((row) => row.differences[probe.key] && row.differences[probe.key][1] !== null);
+      const paired = rows.filter((row) => row.differences[probe.key] && row.differences[probe.key].low !== null);
       const several = scored.some((row) => row.scores[probe.key].seeds.length > 1);
       const accuracies = scored.map((row) => {
         const score = row.scores[probe.key];
-        return { ...row, mean: score.mean, ends: score.margin === null ? null : [score.mean - score.margin, score.mean + score.margin], seeds: score.seeds, said: score.mean.toFixed(2) };
+        return { ...row, ...score };
       });
-      const figures = [[`Accuracy by the ${probe.name}, %`, several ? "mean, its 95 % interval, and the seeds" : "one seed each", accuracies, null]];
+      const figures = [[`Accuracy by the ${probe.name}, %`, several ? "mean, its 95 % interval, and the seeds" : "one seed each", accuracies, null, [0, 100]]];
       if (paired.length) {
         const differences = paired.map((row) => {
-          const [mean, low, high] = row.differences[probe.key];
-          return { ...row, mean, ends: [low, high], seeds: [], said: signed(mean) };
+          const { mean, low, high, said } = row.differences[probe.key];
+          return { ...row, mean, ends: [low, high], seeds: [], said };
         });
-        figures.push([`Difference to ${part.base}, percentage points`, "paired by seed, with its 95 % interval", differences, 0]);
+        figures.push([`Difference to ${part.base}, percentage points`, "paired by seed, with its 95 % interval", differences, 0, [-100, 100]]);
       }
-      const drawers = figures.map(([title, meaning, items, zero]) => {
+      const drawers = figures.map(([title, meaning, items, zero, range]) => {
         const figure = make("figure", {}, make("figcaption", {}, make("b", { text: title }), make("span", { text: meaning })));
         panels.append(figure);
         return () => {
           const old = figure.querySelector("svg");
           if (old) old.remove();
           const base = zero === null ? items.find((item) => item.name === part.base) : null;
-          figure.append(dots(figure.clientWidth, title, items, zero === null ? (base ? base.mean : null) : zero));
+          figure.append(dots(figure.clientWidth, title, items, zero === null ? (base ? base.mean : null) : zero, range));
         };
       });
       drawers.forEach((drawer) => drawer());
@@ -132,7 +131,7 @@
     whenResized(holder, redraw);
   }
 
-  function limits(items, zero) {
+  function limits(items, zero, range) {
     const all = items.flatMap((item) => [item.mean, ...item.seeds]);
     const several = items.filter((item) => item.trained).length > 1;
     const kept = several ? items.filter((item) => item.trained) : items;
@@ -145,14 +144,14 @@
     // What was not trained, far off, would press all others into one place.
     if (low - Math.min(...all) < high - low) low = Math.min(low, ...all);
     const slack = Math.max(0.08 * (high - low), 0.2);
-    return [low - slack, high + slack];
+    return [Math.max(low - slack, range[0]), Math.min(high + slack, range[1])];
   }
 
-  function dots(width, title, items, reference) {
+  function dots(width, title, items, reference, range) {
     const longest = Math.max(...items.map((item) => item.name.length));
     const left = Math.min(longest * 7.2 + 14, width * 0.34), right = 56, step = 30, top = 6;
     const height = top + step * items.length + 26;
-    const [low, high] = limits(items, reference);
+    const [low, high] = limits(items, reference, range);
     const x = (value) => left + ((value - low) / (high - low)) * (width - left - right);
     const label = items.map((item) => `${item.name} ${item.said}`).join(", ");
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${title}: ${label}` });
@@ -256,11 +255,13 @@
       else if (high - low < 1e-6) { low -= 0.5; high += 0.5; }
       const slack = 0.05 * (high - low);
       low -= slack; high += slack;
+      if (panel.percent) high = Math.min(high, 1);
+      if (panel.percent && !panel.zero) low = Math.max(low, 0);
       const first = epochs.length > 1 ? epochs[0] : epochs[0] - 1, last = epochs[epochs.length - 1];
       const x = (epoch) => left + ((epoch - first) / (last - first)) * (width - left - right);
       const y = (value) => top + (1 - (value - low) / (high - low)) * (height - top - bottom);
       const ends = rows.map((row) => `${part.rows[row.row].name} ${said(row.mean[row.mean.length - 1][1])}`).join(", ");
-      const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: "0", "aria-label": `${panel.title} over ${many(last)} epochs; at the end ${ends || "nothing is shown"}. Arrow keys read other epochs.` });
+      const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: "0", "aria-label": `${panel.title} over ${many(last)} ${last === 1 ? "epoch" : "epochs"}; at the end ${ends || "nothing is shown"}. Arrow keys read other epochs.` });
       for (const tick of ticks(low, high, 4)) {
         svg.append(draw("line", { class: "grid", x1: left, x2: width - right, y1: y(tick.at), y2: y(tick.at) }),
           draw("text", { x: left - 8, y: y(tick.at) + 4, "text-anchor": "end", text: panel.percent ? fixed(100 * tick.at, Math.max(0, tick.digits - 2)) + " %" : fixed(tick.at, tick.digits) }));
@@ -404,15 +405,6 @@
       for (let d = 0; d < dims; d++) sum += values[from * dims + d] * values[to * dims + d];
       return Math.min(1, Math.max(-1, sum));
     }
-    function chance(cosine) {
-      const known = current.chance;
-      if (!known) return null;
-      const at = ((Math.atanh(Math.min(Math.max(cosine, -0.999999), 0.999999)) - known.low) / (known.high - known.low)) * (known.table.length - 1);
-      if (at <= 0) return known.table[0];
-      if (at >= known.table.length - 1) return known.table[known.table.length - 1];
-      const below = Math.floor(at);
-      return known.table[below] + (at - below) * (known.table[below + 1] - known.table[below]);
-    }
 
     // Where a sample is on the canvas, and back.
     const margin = 18;
@@ -548,50 +540,39 @@
       const all = [];
       for (let i = 0; i < count; i++) if (i !== anchor) all.push({ number: i, cosine: similarity(anchor, i) });
       all.sort((a, b) => b.cosine - a.cosine || a.number - b.number);
-      near = all.slice(0, NEAREST).map((item) => ({ ...item, chance: chance(item.cosine), same: labels ? labels[item.number] === labels[anchor] : null }));
-      let expected = current.chance ? 0 : null, alike = labels ? 0 : null;
-      for (const item of all) {
-        if (expected !== null) expected += chance(item.cosine);
-        if (alike !== null && labels[item.number] === labels[anchor]) alike++;
-      }
+      near = all.slice(0, NEAREST).map((item, place) => ({ ...item, rank: place + 1, same: labels ? labels[item.number] === labels[anchor] : null }));
       choice("anchor").value = numbers[anchor];
-      showAnchor(expected, alike, all.length);
+      showAnchor(all);
       showNear();
       markStrip();
       hovered = -2;
       hover(-1);
     }
-    function showAnchor(expected, alike, others) {
+    function showAnchor(all) {
       const facts = [];
       const item = (...children) => facts.push(make("li", {}, ...children));
-      const shown = near.length;
-      if (current.chance) item(make("b", { text: fixed(near.reduce((sum, each) => sum + each.chance, 0), 1) }), ` of these ${shown} are expected to be hidden positives`);
-      if (labels) item(make("b", { text: String(near.filter((each) => each.same).length) }), ` of these ${shown} truly are of its class`);
-      const guesses = [];
-      if (current.tau !== null) guesses.push(`${many(Math.round(current.tau * others))} by τ′ ${fixed(current.tau, 3)} of the run`);
-      if (expected !== null) guesses.push(`${many(Math.round(expected))} by similarity`);
-      if (alike !== null) guesses.push(`${many(alike)} by the labels`);
-      if (guesses.length) item(make("span", { class: "more", text: `Hidden positives among all ${many(others)} others: ${guesses.join(", ")}` }));
+      if (labels) item(make("b", { text: String(near.filter((each) => each.same).length) }), ` of these ${near.length} are of its class`);
+      const last = near[near.length - 1], middle = all[all.length >> 1];
+      item(`Similarity ${cosines(near[0].cosine)} of the nearest, ${cosines(last.cosine)} of number ${last.rank}, ${cosines(middle.cosine)} of the middle one of all ${many(all.length)}`);
+      if (labels) {
+        const alike = all.filter((each) => labels[each.number] === labels[anchor]).length;
+        const assumed = current.tau === null ? "" : `; the correction of this run assumes ${share(current.tau)} (τ′)`;
+        item(make("span", { class: "more", text: `Of all ${many(all.length)} others, ${many(alike)} are of its class, ${share(alike / all.length)}${assumed}` }));
+      } else item(make("span", { class: "more", text: "Which of them are hidden positives is not known: there are no labels" }));
       find('[data-part="anchor"]').replaceChildren(thumb(anchor, 104), make("div", {}, make("h3", { text: `Anchor: ${named(anchor)}` }), make("ul", {}, ...facts)));
     }
     function showNear() {
       const order = choice("order").value;
-      const surprise = (item) => Math.abs(item.chance - (item.same ? 1 : 0));
       const sorted = [...near];
-      if (order === "surprise") sorted.sort((a, b) => surprise(b) - surprise(a));
       if (order === "class") sorted.sort((a, b) => b.same - a.same || labels[a.number] - labels[b.number] || b.cosine - a.cosine);
       if (order === "least") sorted.reverse();
       const list = find('[data-part="near"]');
       list.replaceChildren(...sorted.map((item) => {
-        const parts = [thumb(item.number, 72), make("span", { class: "sim", text: cosines(item.cosine) })];
-        let said = `${one} ${named(item.number)}, similarity ${cosines(item.cosine)}`;
-        if (item.chance !== null) {
-          parts.push(make("span", { class: "bar", "aria-hidden": "true" }, make("i", { style: `width:${(100 * item.chance).toFixed(1)}%` })), make("span", { class: "chance", text: share(item.chance) }));
-          said += `, ${share(item.chance)} likely a hidden positive`;
-        }
+        const parts = [thumb(item.number, 72), make("span", { class: "rank", text: `${item.rank}.` }), make("span", { class: "sim", text: cosines(item.cosine) })];
+        let said = `number ${item.rank} by similarity, ${one} ${named(item.number)}, similarity ${cosines(item.cosine)}`;
         if (item.same !== null) {
           parts.push(make("span", { class: "mark", text: item.same ? "✓ same" : `✗ ${className(item.number)}` }));
-          said += item.same ? ", truly of the same class" : ", of another class";
+          said += item.same ? ", of the same class" : ", of another class";
         }
         const button = make("button", { type: "button", class: item.same === null ? "" : item.same ? "same" : "other", title: said, "aria-label": said + "; make it the anchor", "data-similarity": item.cosine.toFixed(6), "data-number": item.number, on: {
           click: () => { choose(item.number); find('[data-part="near"] button').focus({ preventScroll: true }); },
@@ -604,10 +585,11 @@
     function showStrip() {
       const kind = choice("kind").value, strip = find('[data-part="strip"]');
       strip.replaceChildren(...current.suggested[kind].map((each) => {
-        const words = each.expected === null ? "" : `${fixed(each.expected, 1)} expected`;
-        const known = each.same === undefined ? "" : `${each.same} true`;
-        return make("button", { type: "button", "data-number": each.anchor, title: `${named(each.anchor)}: of its nearest, ${[words, known].filter(Boolean).join(", ")}`, "aria-label": `Anchor ${named(each.anchor)}: of its ${NEAREST} nearest ${[words, known].filter(Boolean).join(", ")}`, on: { click: () => choose(each.anchor) } },
-          thumb(each.anchor, 64), make("span", { text: words }), known ? make("br", {}) : null, known ? make("span", { text: known }) : null);
+        const close = cosines(each.closeness), shown = current.average.shown;
+        const known = each.same === undefined ? "" : `${each.same} of ${shown} same`;
+        const said = `${named(each.anchor)}: mean similarity of its ${shown} nearest ${close}${known ? `, ${each.same} of them of its class` : ""}`;
+        return make("button", { type: "button", "data-number": each.anchor, title: said, "aria-label": `Anchor ${said}`, on: { click: () => choose(each.anchor) } },
+          thumb(each.anchor, 64), make("span", { text: close }), known ? make("br", {}) : null, known ? make("span", { text: known }) : null);
       }));
       markStrip();
     }
@@ -623,14 +605,12 @@
       find('[data-text="map"]').textContent = text.join(" ");
       base.setAttribute("aria-label", `Map of ${many(count)} ${unit} by ${row}, seed ${current.seed}; arrow keys go from point to point, Enter makes one the anchor`);
       const fine = [`Similarities are cosines of the encoder’s features, computed in this page from ${current.low.length} rounded numbers per ${one}: they are off by ${current.error < 0.001 ? "less than 0.001" : `about ${fixed(current.error, 3)}`}, and ${Math.round(current.kept * NEAREST)} of the ${NEAREST} truly nearest are shown on average.`];
-      if (current.chance) fine.push(`The probability is that of the upper of two Gaussians, fitted to Fisher’s z of random pairs; it takes ${share(current.chance.share)} of all pairs for hidden positives.`);
-      else fine.push("No probability is given: the similarities of random pairs do not allow one.");
-      const { expected, same, shown } = current.average;
-      if (expected !== null && same !== null) {
-        fine.push(`Over all anchors, ${fixed(expected, 1)} of ${shown} are expected and ${fixed(same, 1)} are true${expected > 1.25 * same ? ": here the probability is too high to count by, and good for an order at most" : ""}.`);
+      fine.push("The order is by similarity alone. Similar samples need not be hidden positives, and hidden positives need not be similar: how many of these are, similarity does not tell.");
+      const { same, by_chance, shown } = current.average;
+      if (same !== null) {
+        fine.push(`By the labels, ${fixed(same, 1)} of ${shown} are of the anchor’s class in the mean over all anchors; drawn at random, ${fixed(by_chance, 1)} would be.`);
+        fine.push("✓ and a solid frame: of the anchor’s class; ✗ and a dashed frame: of another.");
       }
-      if (labels) fine.push("✓ and a solid frame: of the anchor’s class; ✗ and a dashed frame: of another.");
-      else fine.push("Without classes nobody can say which of them truly are hidden positives.");
       find('[data-text="inspector"]').textContent = fine.join(" ");
     }
 
@@ -638,8 +618,8 @@
     const options = (name, entries) => entries.forEach(([value, text]) => choice(name).append(make("option", { value, text })));
     options("run", space.maps.map((map, number) => [number, `${part.rows[map.row].name}, seed ${map.seed}`]));
     choice("run").value = String(space.maps.indexOf(current));
-    options("kind", [["suspicious", "most suspicious first"], ["lookalikes", "look-alikes of other classes"], ["spread", "a few of all"]].filter(([kind]) => kind in current.suggested));
-    options("order", [["most", "most similar first"], ["least", "least similar first"], ...(labels && current.chance ? [["surprise", "where estimate and label differ most"]] : []), ...(labels ? [["class", "by class"]] : [])]);
+    options("kind", [["closest", "closest neighbours first"], ["lookalikes", "look-alikes of other classes"], ["spread", "a few of all"]].filter(([kind]) => kind in current.suggested));
+    options("order", [["most", "most similar first"], ["least", "least similar first"], ...(labels ? [["class", "by class"]] : [])]);
     choice("run").addEventListener("change", () => { current = space.maps[Number(choice("run").value)]; about(); showStrip(); choose(anchor); paint(); });
     choice("kind").addEventListener("change", showStrip);
     choice("order").addEventListener("change", showNear);
@@ -743,7 +723,7 @@
     });
     about();
     showStrip();
-    choose(current.suggested.suspicious.length ? current.suggested.suspicious[0].anchor : 0);
+    choose(current.suggested.closest.length ? current.suggested.closest[0].anchor : 0);
   }
 
   // ---- the whole ----

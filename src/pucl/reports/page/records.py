@@ -13,6 +13,7 @@ from pucl.experiments.directory import RunDirectory
 from pucl.experiments.lines import Line, make_line
 from pucl.experiments.tables import TableRecord
 from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
+from pucl.texts import counted
 
 UNREADABLE = (ValueError, OSError)
 """What reading a file that is damaged, or of another version, raises."""
@@ -126,7 +127,7 @@ def gather(places: Sequence[Path]) -> Gathered:
     for group in groups:
         for run in (run for row in group.rows for run in row.runs):
             if run.result is None:
-                skip(run.path, f"is not finished: {len(run.history)} of {run.config.epochs} epochs are shown")
+                skip(run.path, f"is not finished: {len(run.history)} of {counted(run.config.epochs, 'epoch')} shown")
     return Gathered(groups=tuple(group for group in groups if group.rows), skipped=tuple(skipped))
 
 

@@ -1,26 +1,22 @@
-"""The space of embeddings, small enough for a page: a map of it, who is near to whom, and what that suggests."""
+"""The space of embeddings, small enough for a page: a map of it, and who is near to whom."""
 
 import importlib
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from pucl.experiments.images import to_show
+
 Floats = NDArray[np.float32]
-Posterior = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 NEAREST = 24  # Unlabelled samples that are shown of an anchor.
 ANCHORS = 12  # That are suggested.
 MOST_NUMBERS = 64  # Of each sample, from which the page computes similarities.
 UMAP_NEIGHBOURS = 15
 FEWEST_FOR_UMAP = 100  # With fewer a map of neighbourhoods says nothing.
-PAIRS = 20_000  # Drawn at random, to see how alike samples are.
-GRID = 129  # Places at which the probability is written down.
-LARGEST = 1 - 1e-6  # Cosines are taken for no larger: atanh(1) is infinite.
 ROWS_AT_ONCE = 1024
 
 
@@ -147,133 +143,44 @@ def encode(features: NDArray[Any], numbers: int) -> Code:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suspicion:
-    """The probability that a pair is a hidden positive, by its similarity.
-
-    Args:
-        low: Fisher's z of the first place of the table.
-        high: Of the last.
-        table: Probabilities at `GRID` places from low to high; they never fall.
-        share: Of hidden positives among all pairs, as the mixture has it.
-    """
-
-    low: float
-    high: float
-    table: NDArray[np.float64]
-    share: float
-
-    def __call__(self, similarities: NDArray[Any]) -> NDArray[np.float64]:
-        """The probability for each of these."""
-        z = fisher(similarities)
-        return np.interp(z, np.linspace(self.low, self.high, len(self.table)), self.table)
-
-
-def suspicion(values: Floats) -> Suspicion | None:
-    """Two Gaussians on Fisher's z of random pairs: pairs of different kinds, and hidden positives above.
+def average(values: Floats, labels: NDArray[np.int64] | None) -> dict[str, float | None]:
+    """Over all anchors: how many of the nearest are of the anchor's class, and how many would be by chance.
 
     Args:
         values: [sample, number]; similarities are inner products.
-
-    Returns:
-        None where the similarities do not allow it: too few, or all the same.
+        labels: Classes, where they are known.
     """
-    count = len(values)
-    random = np.random.default_rng(0)
-    one = random.integers(0, count, PAIRS)
-    other = (one + random.integers(1, count, PAIRS)) % count
-    cosines = np.clip(np.einsum("pf,pf->p", values[one], values[other]), -1, 1).astype(np.float64)
-    _, close = nearest(values, 1)
-    low, high = float(fisher(cosines).min()), float(fisher(np.append(close, cosines)).max())
-    if high - low < 1e-6:
-        return None
-    try:
-        posterior, share = _mixture(cosines)
-    except ValueError:
-        return None
-    table = posterior(np.tanh(np.linspace(low, high, GRID)))
-    # A wider Gaussian overtakes the other at both ends, which means nothing: more alike is never less suspicious.
-    lowest = int(np.argmin(table[: GRID // 2]))
-    table[:lowest] = table[lowest]
-    table = np.maximum.accumulate(table)
-    return Suspicion(low=low, high=high, table=table, share=share) if np.isfinite(table).all() else None
+    places, _ = nearest(values, NEAREST)
+    shown = places.shape[1]
+    if labels is None:
+        return {"shown": float(shown), "same": None, "by_chance": None}
+    sizes = np.bincount(labels)
+    by_chance = shown * float((sizes * (sizes - 1)).sum()) / (len(labels) * (len(labels) - 1))
+    same = float((labels[places] == labels[:, None]).sum(axis=1).mean())
+    return {"shown": float(shown), "same": round(same, 2), "by_chance": round(by_chance, 2)}
 
 
-def fisher(similarities: NDArray[Any]) -> NDArray[np.float64]:
-    """Fisher's z of cosines."""
-    made: NDArray[np.float64] = np.arctanh(np.clip(similarities.astype(np.float64), -LARGEST, LARGEST))
-    return made
-
-
-def _mixture(cosines: NDArray[np.float64]) -> tuple[Posterior, float]:
-    try:
-        from pucl.priors import mixture  # noqa: PLC0415
-    except ImportError:
-        return _two_gaussians(fisher(cosines))
-    found = mixture(cosines)
-    return lambda s: found.posterior(torch.from_numpy(s)).numpy(), found.tau_plus
-
-
-def _two_gaussians(z: NDArray[np.float64], rounds: int = 300) -> tuple[Posterior, float]:
-    """Expectation-maximisation from the tenth of the pairs that are most similar as the upper Gaussian."""
-    upper = (z > np.quantile(z, 0.9)).astype(np.float64)
-    narrowest = 0.01 * z.std()
-
-    def density(x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        total = max(weights.sum(), 1e-12)
-        mean = (weights * z).sum() / total
-        deviation = max(np.sqrt((weights * (z - mean) ** 2).sum() / total), narrowest)
-        made: NDArray[np.float64] = total * np.exp(-(((x - mean) / deviation) ** 2) / 2) / deviation
-        return made
-
-    def chance(x: NDArray[np.float64], responsible: NDArray[np.float64]) -> NDArray[np.float64]:
-        above, below = density(x, responsible), density(x, 1 - responsible)
-        return above / np.maximum(above + below, 1e-300)
-
-    for _ in range(rounds):
-        before, upper = upper, chance(z, upper)
-        if np.abs(upper - before).max() < 1e-6:
-            break
-    return lambda s: chance(fisher(s), upper), float(upper.mean())
-
-
-def average(values: Floats, chance: Suspicion | None, labels: NDArray[np.int64] | None) -> dict[str, float | None]:
-    """Over all anchors: how many of the nearest are expected to be hidden positives, and how many truly are."""
-    places, similarities = nearest(values, NEAREST)
-    return {
-        "shown": float(places.shape[1]),
-        "expected": None if chance is None else round(float(chance(similarities).sum(axis=1).mean()), 2),
-        "same": None if labels is None else round(float((labels[places] == labels[:, None]).sum(axis=1).mean()), 2),
-    }
-
-
-def suggestions(
-    values: Floats, chance: Suspicion | None, labels: NDArray[np.int64] | None
-) -> dict[str, list[dict[str, Any]]]:
+def suggestions(values: Floats, labels: NDArray[np.int64] | None) -> dict[str, list[dict[str, Any]]]:
     """Anchors to begin with.
 
     Args:
         values: [sample, number]; similarities are inner products.
-        chance: That a pair is a hidden positive.
         labels: Classes, where they are known.
 
     Returns:
-        By kind: ``"suspicious"``, of whose nearest most are expected to be hidden positives; ``"lookalikes"``, where
-        labels say that those are of other classes; ``"spread"``, a few of all.
+        By kind: ``"closest"``, whose nearest are most similar to them; ``"lookalikes"``, whose nearest are similar and
+        of other classes; ``"spread"``, a few of all.
     """
     places, similarities = nearest(values, NEAREST)
-    probable = similarities.astype(np.float64) if chance is None else chance(similarities)
+    closeness = similarities.mean(axis=1)
     same = None if labels is None else labels[places] == labels[:, None]
-    scores = {"suspicious": probable.sum(axis=1) + 1e-6 * similarities.mean(axis=1)}
+    scores = {"closest": closeness}
     if same is not None:
-        scores["lookalikes"] = (probable * ~same).sum(axis=1)
+        scores["lookalikes"] = (similarities * ~same).sum(axis=1)
 
     def about(anchor: int) -> dict[str, Any]:
         known = {} if same is None else {"same": int(same[anchor].sum())}
-        return {
-            "anchor": anchor,
-            "expected": None if chance is None else round(float(probable[anchor].sum()), 1),
-        } | known
+        return {"anchor": anchor, "closeness": round(float(closeness[anchor]), 4)} | known
 
     made = {}
     for kind, score in scores.items():
@@ -286,6 +193,5 @@ def suggestions(
             if len(chosen) == ANCHORS:
                 break
         made[kind] = [about(anchor) for anchor in chosen]
-    even = np.unique(np.linspace(0, len(values) - 1, ANCHORS).astype(int))
-    made["spread"] = [about(int(anchor)) for anchor in even]
+    made["spread"] = [about(int(anchor)) for anchor in to_show(labels, len(values), ANCHORS)]
     return made
