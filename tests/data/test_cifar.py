@@ -85,7 +85,7 @@ def test_a_cut_sheet(tmp_path: Path) -> None:
     write_sheets(tmp_path)
     path = tmp_path / "package" / "data_batch_2.png"
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(DataError, match="data_batch_2.png is no PNG, or is cut off"):
+    with pytest.raises(DataError, match="data_batch_2.png: image file is truncated"):
         read_cifar10(found(CIFAR10, tmp_path), None)
 
 

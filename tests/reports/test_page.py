@@ -158,7 +158,7 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
         ("copy/pucl/seed-0", "got wings as well"),
         ("copy/pucl/seed-1", "damaged: Unterminated string"),
         ("copy/plain/seed-0", "result.json should hold accuracies"),
-        ("copy/plain/seed-1", "embeddings.npz: File is not a zip file"),
+        ("copy/plain/seed-1", "embeddings.npz is not a .npz file of plain arrays, or is damaged: File is not a zip file"),
         ("copy/untrained/seed-0", "there is no such directory"),
         ("other", "neither a run nor a comparison"),
         ("broken", "should hold a record, got a list"),

@@ -58,8 +58,8 @@ def read_array_pickle(content: bytes, origin: str) -> dict[str, Any]:
     """
     try:
         value = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
+        if isinstance(value, dict):
+            return {key.decode() if isinstance(key, bytes) else str(key): item for key, item in value.items()}
     except Exception as error:  # A hostile or cut pickle may fail in any way, and all mean the same.
         raise DataError(f"{origin} is not a pickle of plain arrays, or is cut off: {error}") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{origin} should hold a dict of arrays and lists, and holds a {type(value).__name__}")
-    return {key.decode() if isinstance(key, bytes) else str(key): item for key, item in value.items()}
+    raise DataError(f"{origin} should hold a dict of arrays and lists, and holds a {type(value).__name__}")

@@ -5,7 +5,6 @@ Decoding costs more than anything else that is done with a small picture, so it 
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -20,9 +19,9 @@ from pucl.data.images import DataError, ImageData, ImageSet
 from pucl.data.resizing import check_image_size
 from pucl.data.sources.arrays import split_tail
 from pucl.data.sources.listing import Listing, list_pictures
-from pucl.data.sources.picture import need_pillow, read_picture, shorter_side
+from pucl.data.sources.picture import need_pillow, quiet_decoders, read_picture, shorter_side
 from pucl.data.split import TEST_SHARE, check_share, held_back
-from pucl.data.stored import Stored, stored
+from pucl.data.stored import ABOUT, Stored, stored
 from pucl.devices import usable_cores
 from pucl.progress import Progress
 
@@ -54,10 +53,11 @@ def read_folder(
     need_pillow()
     listing = list_pictures(folder)
     names = [name for name, _, _ in listing.files]
-    side = _usual_side(folder, names) if image_size is None else image_size
-    size = side if image_size is not None else min(LARGEST_DEFAULT, side)
-    entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
-    done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
+    with quiet_decoders():
+        side = _usual_side(folder, names) if image_size is None else image_size
+        size = side if image_size is not None else min(LARGEST_DEFAULT, side)
+        entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
+        done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
     data = _assembled(folder, listing, done, test_share)
     if size == side:
         return data
@@ -66,7 +66,9 @@ def read_folder(
 
 
 def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) -> ImageData:
-    skipped: dict[str, str] = dict(done.about["skipped"])
+    skipped = done.about.get("skipped")
+    if not isinstance(skipped, dict) or not all(isinstance(reason, str) for reason in skipped.values()):
+        raise DataError(f"{done.directory / ABOUT} is damaged: delete {done.directory}, and it is built again")
     kept = np.array([name not in skipped for name, _, _ in listing.files])
     names = tuple(name for name, _, _ in listing.files if name not in skipped)
     labels = None if listing.labels is None else listing.labels[kept]
@@ -82,7 +84,7 @@ def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[st
     for name, reason in list(skipped.items())[:LISTED]:
         yield f"skipped {name}: {reason}"
     if len(skipped) > LISTED:
-        yield f"skipped {len(skipped) - LISTED} more, listed in {entry / 'about.json'}"
+        yield f"skipped {len(skipped) - LISTED} more, listed in {entry / ABOUT}"
 
 
 def _usual_side(folder: Path, names: Sequence[str]) -> int:
@@ -91,8 +93,8 @@ def _usual_side(folder: Path, names: Sequence[str]) -> int:
     for name in names[:: max(1, len(names) // PROBED)]:
         try:
             sides.append(shorter_side(folder / name))
-        except Exception:  # noqa: S112 - Damaged in whatever way; it is reported when it is read.
-            continue
+        except (DataError, OSError):
+            continue  # It is reported when it is read.
     return sorted(sides)[len(sides) // 2] if sides else LARGEST_DEFAULT
 
 
@@ -108,14 +110,12 @@ def _build(
     skipped: dict[str, str] = {}
     progress = Progress(f"pucl data: reading {folder.name}", "pictures")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Decoders warn of oddities that do no harm, once for each picture.
-            for number, (name, result) in enumerate(_in_parallel(folder, names, size, workers), 1):
-                if isinstance(result, str):
-                    skipped[name] = result
-                else:
-                    append(result[None])
-                progress(number, len(names))
+        for number, (name, result) in enumerate(_in_parallel(folder, names, size, workers), 1):
+            if isinstance(result, str):
+                skipped[name] = result
+            else:
+                append(result[None])
+            progress(number, len(names))
     finally:
         progress.close()
     if len(skipped) == len(names):
@@ -150,9 +150,9 @@ def _in_parallel(
 def _attempt(path: Path, size: int) -> NDArray[np.uint8] | str:
     try:
         return read_picture(path, size)
-    except MemoryError as error:
-        raise DataError(f"{path} is too large to be decoded in this memory") from error
-    except Exception as error:  # Decoders fail in many ways, and each means that this picture is damaged,
-        if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
-            raise DataError(f"{path} cannot be read: {error.strerror}") from error
-        return (str(error) or type(error).__name__).replace(str(path), path.name)
+    except DataError as error:
+        if isinstance(error.__cause__, MemoryError):  # A picture that another machine could read is not skipped.
+            raise
+        return str(error).removeprefix(f"{path}: ")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
