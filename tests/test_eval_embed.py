@@ -172,7 +172,7 @@ def test_embed_a_folder_without_labels(
     (folder / "damaged.png").write_bytes(b"")
     arguments = ["embed", str(runs[0]), str(folder), "-o", str(tmp_path / "out.npz"), "--root", str(tmp_path / "root")]
     assert main(arguments) == 0
-    assert "1 of 4 pictures are damaged" in capsys.readouterr().err
+    assert "1 of 4 pictures could not be read" in capsys.readouterr().err
     with np.load(tmp_path / "out.npz") as written:
         assert written["names"].tolist() == ["0.png", "1.png", "2.png"]
         assert set(written.files) == {"embeddings", "names"}

@@ -80,9 +80,9 @@ def _reading(archive: Path, kind: str) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:  # A hostile or cut archive may fail in any way, and all mean the same,
-        if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
-            raise
-        reason = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # unless the disk does not answer.
+            raise  # (EINVAL is from an offset below 0.)
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{archive} is no {kind} archive, or is cut off: {reason}") from error
 
 
@@ -135,6 +135,8 @@ class _Members:
     def add(self, name: str, size: int, *, directory: bool, plain: bool) -> None:
         """Refuse a member that is not a plain file or directory below the target, or is there already."""
         path = self._checked(name)
+        if not path.parts and not directory:
+            raise DataError(f"{self._archive} holds a file without a name, {_shown(name)}; nothing was unpacked")
         if not plain:
             raise DataError(
                 f"{self._archive} holds a link or device, {_shown(name)}, which data has no need of; nothing unpacked"

@@ -156,7 +156,7 @@ def _class_names(classes: NDArray[Any]) -> list[str]:
     try:
         names = [each.decode() if isinstance(each, bytes) else str(each) for each in classes.tolist()]
         "".join(names).encode()
-    except ValueError as error:  # Bytes, or numbers of characters, that are none.
+    except (ValueError, SystemError) as error:  # Bytes, or numbers of characters, that are none.
         raise DataError(f"classes are the names of the classes: expected text in Unicode: {error}") from error
     return names
 

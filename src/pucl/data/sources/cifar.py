@@ -148,8 +148,10 @@ def _as_set(path: Path, pixels: NDArray[np.uint8], labels: list[Any], classes: t
         raise DataError(f"{path}: labels should be whole numbers, and some are not")
     try:
         return ImageSet(pixels, np.array(labels, dtype=np.int64), classes)
-    except (DataError, OverflowError) as error:
+    except DataError as error:
         raise DataError(f"{path}: {error}") from error
+    except OverflowError as error:
+        raise DataError(f"{path}: labels should be below {len(classes)}, and some have more than 64 bits") from error
 
 
 CIFAR10 = Source(

@@ -80,7 +80,7 @@ def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) 
 
 def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[str]:
     if skipped:
-        yield f"{len(skipped)} of {total} pictures are damaged and were skipped"
+        yield f"{len(skipped)} of {total} pictures could not be read and were skipped"
     for name, reason in list(skipped.items())[:LISTED]:
         yield f"skipped {name}: {reason}"
     if len(skipped) > LISTED:

@@ -1,5 +1,6 @@
 """One picture file as bytes of one size, whatever its mode, rotation and proportions."""
 
+import ctypes
 import io
 import logging
 import warnings
@@ -42,11 +43,33 @@ def quiet_decoders() -> Iterator[None]:
     silent, logger = logging.NullHandler(), logging.getLogger("PIL")
     logger.addHandler(silent)  # A program that set up logging still gets these messages.
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _quiet_libtiff():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.removeHandler(silent)
+
+
+@contextmanager
+def _quiet_libtiff() -> Iterator[None]:
+    """Turn off what libtiff writes straight to the error stream; it returns errors as well, and those are raised.
+
+    Pillow's own module is linked with libtiff, so the function is found through it. On Windows it is not found, and
+    libtiff writes on.
+    """
+    try:
+        from PIL import _imaging  # noqa: PLC0415
+
+        set_handler = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
+    except (ImportError, OSError, AttributeError):
+        yield
+        return
+    set_handler.argtypes, set_handler.restype = [ctypes.c_void_p], ctypes.c_void_p
+    before = set_handler(None)
+    try:
+        yield
+    finally:
+        set_handler(before)
 
 
 @contextmanager

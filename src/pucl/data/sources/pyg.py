@@ -101,9 +101,11 @@ def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArra
             f"{name}: graph {number}: y is the class of the graph: expected one whole number, got {target.dtype} "
             f"{list(target.shape)}"
         )
+    with np.errstate(over="ignore"):  # What becomes infinite is refused with its column.
+        features = None if table is None else table.astype(np.float32)
     return (
         edges.astype(np.int32),
-        None if table is None else table.astype(np.float32),
+        features,
         None if target is None else int(target.item()),
         count,
     )
