@@ -169,6 +169,7 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
             refused.append(str(error))
     assert 0 < read < 100
     assert all("mine.npz" in message and "\n" not in message for message in refused)
+    assert max(map(len, refused)) < 300 + len(str(path))
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from pucl.data.images import DataError
+from pucl.data.images import DataError, reason_of
 from pucl.data.unpacking import check_unpacked, most_unpacked, too_large
 
 CHUNK = 1 << 20
@@ -82,8 +82,7 @@ def _reading(archive: Path, kind: str) -> Iterator[None]:
     except Exception as error:  # A hostile or cut archive may fail in any way, and all mean the same,
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # unless the disk does not answer.
             raise  # (EINVAL is from an offset below 0.)
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(f"{archive} is no {kind} archive, or is cut off: {reason}") from error
+        raise DataError(f"{archive} is no {kind} archive, or is cut off: {reason_of(error)}") from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pucl.data.archive import open_zip
-from pucl.data.images import DataError
+from pucl.data.images import DataError, reason_of
 from pucl.data.source import Download
 from pucl.progress import Progress
 
@@ -58,7 +58,7 @@ def fetch_zip(url: str, directory: Path) -> Path:
             with open_zip(part) as opened:
                 damaged = opened.testzip()
         except DataError as error:
-            damaged = str(error.__cause__ or error)
+            damaged = reason_of(error.__cause__) if error.__cause__ else str(error)
         return None if damaged is None else f"no zip archive, or is damaged: {damaged}"
 
     return _receive(url, directory / url.rpartition("/")[2], wrong)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pucl.shapes import Tensor, UInt8
 from pucl.texts import install
 
+LONGEST_REASON = 160  # Characters of another library's message that ours repeat.
 SHOWN_CLASSES = 3  # Names that the repr of a set shows.
 
 
@@ -23,6 +24,12 @@ class ExtraMissingError(DataError):
 
     def __init__(self, purpose: str, package: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: {install('images,graphs')}")
+
+
+def reason_of(error: BaseException) -> str:
+    """What a library says of a damaged file, as part of a sentence: some show the bytes themselves."""
+    line = str(error).partition("\n")[0] or type(error).__name__
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 @dataclass(frozen=True, eq=False)

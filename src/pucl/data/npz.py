@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError
+from pucl.data.images import DataError, reason_of
 from pucl.data.unpacking import check_unpacked
 
 PLAIN = "biufcSU"
@@ -47,7 +47,7 @@ def read_npz_arrays(path: Path, wanted: Collection[str]) -> tuple[dict[str, NDAr
         try:
             opened = zipfile.ZipFile(handle)
         except Exception as error:  # A hostile or cut file may fail in any way, and all mean the same.
-            reason = "it is one array without a name" if _begins_as_npy(handle) else error
+            reason = "it is one array without a name" if _begins_as_npy(handle) else reason_of(error)
             raise DataError(f"{path} is not a .npz file of plain arrays, or is damaged: {reason}") from error
         with opened:
             members = opened.infolist()
@@ -72,8 +72,7 @@ def _read(path: Path, opened: zipfile.ZipFile, name: str, member: zipfile.ZipInf
     except MemoryError as error:
         raise DataError(f"{path}: {name} does not fit into this memory: {member.file_size:,} bytes") from error
     except Exception as error:  # As above.
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(f"{path}: {name} is not an array, or is damaged: {reason}") from error
+        raise DataError(f"{path}: {name} is not an array, or is damaged: {reason_of(error)}") from error
 
 
 def _check_header(content: IO[bytes] | BufferedIOBase, size: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError
+from pucl.data.images import DataError, reason_of
 
 NUMBERS = ("u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8", "f4", "f8")
 """Types of numbers that an array may have, without the order of their bytes."""
@@ -88,6 +88,5 @@ def read_array_pickle(content: bytes, origin: str) -> dict[str, Any]:
                 for key, item in value.items()
             }
     except Exception as error:  # A hostile or cut pickle may fail in any way, and all mean the same.
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(f"{origin} is not a pickle of plain arrays, or is cut off: {reason}") from error
+        raise DataError(f"{origin} is not a pickle of plain arrays, or is cut off: {reason_of(error)}") from error
     raise DataError(f"{origin} should hold a dict of arrays and lists, and holds a {type(value).__name__}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError, ExtraMissingError
+from pucl.data.images import DataError, ExtraMissingError, reason_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -100,7 +100,7 @@ def decoding(path: Path, source: io.BytesIO | None = None) -> "Iterator[Image.Im
     except Exception as error:  # Decoders fail in many ways, and each means that this picture is damaged,
         if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
             raise
-        raise DataError(f"{path}: {str(error) or type(error).__name__}") from error
+        raise DataError(f"{path}: {reason_of(error)}") from error
 
 
 def shorter_side(path: Path) -> int:
