@@ -113,28 +113,50 @@ def test_eval_refuses(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFi
         assert message in capsys.readouterr().err
 
 
-def test_embed_writes_all_parts(
+def test_embed_keeps_data_without_a_test_set_together(
     runs: list[Path], pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "embeddings.npz"
     assert main(["embed", str(runs[0]), str(pictures), "-o", str(out)]) == 0
-    assert f"written: {out}" in capsys.readouterr().out
+    assert f"images: {COUNT}; features of each: " in (printed := capsys.readouterr().out)
+    assert f"written: {out}" in printed
     with np.load(pictures) as file:
         images, labels = file["images"], file["labels"]
-    trained = pucl.load(runs[0])
-    rows = []
     with np.load(out) as written:
         arrays = dict(written)
-    names = {"train", "train_labels", "train_names", "test", "test_labels", "test_names", "classes"}
-    assert arrays.keys() == names
+    assert arrays.keys() == {"embeddings", "labels", "names", "classes"}
     assert arrays["classes"].tolist() == ["top", "none"]
-    for part in ("train", "test"):
-        places = arrays[f"{part}_names"].astype(int)
-        rows += places.tolist()
-        np.testing.assert_array_equal(arrays[f"{part}_labels"], labels[places])
-        np.testing.assert_allclose(arrays[part], trained.encode(images[places]), rtol=1e-4, atol=1e-5)
-    assert sorted(rows) == list(range(COUNT))
+    assert arrays["names"].tolist() == [str(row) for row in range(COUNT)]
+    np.testing.assert_array_equal(arrays["labels"], labels)
+    np.testing.assert_allclose(arrays["embeddings"], pucl.load(runs[0]).encode(images), rtol=1e-4, atol=1e-5)
     assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+def test_embed_a_folder_with_classes(runs: list[Path], tmp_path: Path) -> None:
+    """In the order of the folder, and in parts only where the folder itself has them."""
+    folder, split, out = tmp_path / "folder", tmp_path / "split", tmp_path / "out.npz"
+    names = [f"{kind}/{number}.png" for kind in ("cat", "dog") for number in range(5)]
+    for number, name in enumerate(names):
+        part = "test" if number % 5 == 3 else "train"
+        for path in (folder / name, split / part / name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((SIDE, SIDE, 3), 20 * number, np.uint8)).save(path)
+    expected = pucl.load(runs[0]).encode([folder / name for name in names])
+    root = ["--root", str(tmp_path / "root")]
+
+    assert main(["embed", str(runs[0]), str(folder), "-o", str(out), *root]) == 0
+    with np.load(out) as written:
+        assert set(written.files) == {"embeddings", "labels", "names", "classes"}
+        assert written["names"].tolist() == names
+        assert written["labels"].tolist() == [0] * 5 + [1] * 5
+        np.testing.assert_allclose(written["embeddings"], expected, rtol=1e-4, atol=1e-5)
+
+    assert main(["embed", str(runs[0]), str(split), "-o", str(out), "--force", *root]) == 0
+    with np.load(out) as written:
+        for part, chosen in (("train", [0, 1, 2, 4, 5, 6, 7, 9]), ("test", [3, 8])):
+            assert written[f"{part}_names"].tolist() == [f"{part}/{names[row]}" for row in chosen]
+            assert written[f"{part}_labels"].tolist() == [row // 5 for row in chosen]
+            np.testing.assert_allclose(written[part], expected[chosen], rtol=1e-4, atol=1e-5)
 
 
 def test_embed_as_one_array(runs: list[Path], pictures: Path, tmp_path: Path) -> None:
@@ -154,12 +176,12 @@ def test_embed_a_folder_without_labels(
     (folder / "damaged.png").write_bytes(b"")
     arguments = ["embed", str(runs[0]), str(folder), "-o", str(tmp_path / "out.npz"), "--root", str(tmp_path / "root")]
     assert main(arguments) == 0
-    assert "1 of 4 pictures are damaged" in capsys.readouterr().err
+    assert "1 of 4 pictures could not be read" in capsys.readouterr().err
     with np.load(tmp_path / "out.npz") as written:
-        assert written["train_names"].tolist() == ["0.png", "1.png", "2.png"]
-        assert set(written.files) == {"train", "train_names"}
+        assert written["names"].tolist() == ["0.png", "1.png", "2.png"]
+        assert set(written.files) == {"embeddings", "names"}
         expected = pucl.load(runs[0]).encode([folder / f"{number}.png" for number in range(3)])
-        np.testing.assert_array_equal(written["train"], expected)
+        np.testing.assert_array_equal(written["embeddings"], expected)
 
 
 def test_embed_never_writes_over_a_file_unasked(
@@ -185,7 +207,7 @@ def test_embed_never_writes_over_a_file_unasked(
     assert out.read_text() == "mine"
     assert main([*arguments, "--force"]) == 0
     with np.load(out) as written:
-        assert "train" in written.files
+        assert "embeddings" in written.files
 
 
 def test_embed_refuses(runs: list[Path], pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

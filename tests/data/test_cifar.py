@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_a_cut_sheet(tmp_path: Path) -> None:
     write_sheets(tmp_path)
     path = tmp_path / "package" / "data_batch_2.png"
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(DataError, match="data_batch_2.png is no PNG, or is cut off"):
+    with pytest.raises(DataError, match="data_batch_2.png: image file is truncated"):
         read_cifar10(found(CIFAR10, tmp_path), None)
 
 
@@ -109,6 +110,8 @@ def test_sheets_of_another_mode_or_count(tmp_path: Path) -> None:
         ([10] * 12, "expected 0..9, got 10 for picture 0"),
         ([0] * 11, "a label for each of 2 pictures; it has 1 labels"),
         (["cat"] * 12, "whole numbers"),
+        ([2**70] * 12, "batches-py: labels should be below 10, and some have more than 64 bits"),
+        ([11] * 12, "batches-py: labels are indices into classes: expected 0..9, got 11"),
     ],
 )
 def test_labels_that_cannot_be(tmp_path: Path, labels: list[int], message: str) -> None:
@@ -154,6 +157,22 @@ def test_a_pickle_cut_anywhere_is_an_error() -> None:
     for length in range(0, len(whole), 7):
         with pytest.raises(DataError, match="cut off"):
             read_array_pickle(whole[:length], "this")
+
+
+def test_damaged_arrays_in_a_pickle() -> None:
+    """Wherever a byte is wrong, it is found out or does no harm: numpy itself would crash on some of these."""
+    whole = pickle.dumps({b"data": ROWS[:1, :40].copy(), b"labels": [1]}, protocol=3)
+    for place in range(len(whole)):
+        for flip in (0x01, 0x08, 0x7F, 0xFF):
+            damaged = whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :]
+            with suppress(DataError):
+                value = read_array_pickle(damaged, "this")
+                repr(value)
+
+
+def test_text_that_is_none() -> None:
+    with pytest.raises(DataError, match="this is not a pickle of plain arrays"):
+        read_array_pickle(pickle.dumps({b"\xff": 1}, protocol=3), "this")
 
 
 def test_cifar100_has_fine_labels(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_damaged_pictures_are_listed_and_skipped(labelled: Path, tmp_path: Path)
     for _ in range(2):  # Built, then from the cache: the notes are the same.
         data = load(labelled, root=tmp_path / "root")
         assert data.test is not None
-        assert data.notes[0] == "5 of 25 pictures are damaged and were skipped"
+        assert data.notes[0] == "5 of 25 pictures could not be read and were skipped"
         listed = {note.split(":")[0].removeprefix("skipped ") for note in data.notes[1:]}
         assert listed == {"cat/cut.png", "cat/cut.jpg", "dog/empty.png", "dog/text.jpg", "dog/floats.tif"}
         assert len(data.train) + len(data.test) == 20

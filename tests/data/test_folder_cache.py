@@ -57,8 +57,13 @@ def test_a_spoilt_array_is_built_anew(labelled: Path, tmp_path: Path) -> None:
     (entry / stored.PIXELS).write_bytes(whole[:-1])
     load(labelled, root=tmp_path / "root")
     assert (entry / stored.PIXELS).read_bytes() == whole
-    (entry / stored.ABOUT).write_text("{")
-    assert len(load(labelled, root=tmp_path / "root").train) == 16
+    for spoilt in ("{", "[" * 100_000, '{"pictures": 1e999, "skipped": {}}', "7"):
+        (entry / stored.ABOUT).write_text(spoilt)
+        assert len(load(labelled, root=tmp_path / "root").train) == 16
+    for spoilt in ('{"pictures": 20}', '{"pictures": 20, "skipped": 3}', '{"pictures": 20, "skipped": {"a.png": 1}}'):
+        (entry / stored.ABOUT).write_text(spoilt)
+        with pytest.raises(DataError, match=r"about.json is damaged: delete .*, and it is built again"):
+            load(labelled, root=tmp_path / "root")
 
 
 def failing(error: OSError, after: int) -> Callable[..., None]:

@@ -88,6 +88,8 @@ def test_the_official_counts_are_asked_for(directory: Path) -> None:
         ("fold_indices.txt", b"1 2\n" * 9, "10 lines of equal length"),
         ("fold_indices.txt", b"1 2\n" * 9 + b"1\n", "10 lines of equal length"),
         ("fold_indices.txt", b"1 2\n" * 9 + b"1 20\n", r"fold 9 should choose from 0..19, got 1..20"),
+        ("fold_indices.txt", b"1 99999999999999999999\n" * 10, "should hold the numbers of training pictures"),
+        ("fold_indices.txt", b"\xff\n" * 10, "should hold the numbers of training pictures"),
         ("fold_indices.txt", b"1 x\n" * 10, "should hold the numbers of training pictures"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from data.tu_files import PARTS, write_tu
 from pucl.data import DataError, DataMissingError, GraphSet, NodeFeatures, graph_cache, graph_registry, load_graphs
@@ -167,6 +168,9 @@ def test_features_that_cannot_be(tmp_path: Path, root: Path) -> None:
     write_tu(tmp_path / "c", node_labels="1\n" * 7 + f"{MOST_COLUMNS + 1}\n")
     with pytest.raises(DataError, match="expected at most 100,000 columns, got 100,001"):
         load_graphs(tmp_path / "c", root=root)
+    write_tu(tmp_path / "d", node_labels="-9223372036854775808\n" * 7 + "9223372036854775807\n")
+    with pytest.raises(DataError, match="expected at most 100,000 columns, got 18,446,744,073,709,551,616"):
+        load_graphs(tmp_path / "d", root=root)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,7 @@ def test_features_that_cannot_be(tmp_path: Path, root: Path) -> None:
         ("node_attributes", "1, 2\n" * 7 + "1\n", "node_attributes.txt, line 8: expected 2 finite numbers .*, got '1'"),
         ("node_attributes", "1, 2\n" * 7 + "1, nan\n", "node_attributes.txt, line 8: expected 2 finite numbers"),
         ("node_attributes", "1, inf\n" * 8, "node_attributes.txt, line 1: expected 2 finite numbers"),
+        ("node_attributes", "1, 2\n" * 7 + "1, 1e39\n", r"attributes.txt, line 8: expected numbers up to 3.4e\+38"),
         ("node_attributes", "1.5\n" * 5, "TINY_node_attributes.txt ends after line 5"),
     ],
 )
@@ -379,6 +384,25 @@ def test_a_spoilt_copy_is_replaced(tmp_path: Path, root: Path, spoilt: bytes | N
     entry.write_bytes(whole[:-400] if spoilt is None else spoilt)
     assert same(load_graphs(tmp_path / "set", root=root), graphs)
     assert entry.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("part", "table"),
+    [
+        ("node_labels", np.zeros(3)),
+        ("node_attributes", np.array("text")),
+        ("node_start", np.zeros((2, 2))),
+        ("about", np.frombuffer(b"[" * 100_000, np.uint8)),
+        ("about", np.frombuffer(b"7", np.uint8)),
+    ],
+)
+def test_a_copy_of_other_arrays_is_replaced(tmp_path: Path, root: Path, part: str, table: NDArray[Any]) -> None:
+    graphs = load_graphs(write_tu(tmp_path / "set"), root=root)
+    (entry,) = (root / "arrays").iterdir()
+    with np.load(entry) as kept:
+        arrays = dict(kept)
+    np.savez(entry, **(arrays | {part: table}))
+    assert same(load_graphs(tmp_path / "set", root=root), graphs)
 
 
 def test_copies_of_an_older_form_are_not_taken(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -475,19 +475,19 @@ def test_eval_needs_labels(
     out = tmp_path / "rows.npz"
     assert main(["embed", *arguments, str(unlabelled), "-o", str(out)]) == 0
     with np.load(out) as written:
-        assert written.files == ["train"]
-        assert written["train"].shape == (COUNT, 16)
+        assert written.files == ["embeddings"]
+        assert written["embeddings"].shape == (COUNT, 16)
 
 
 def test_embed(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.npz"
     assert main(["embed", str(finished), "shapes", "-o", str(out)]) == 0
-    assert "graphs: train 400; features of each: 16" in capsys.readouterr().out
+    assert "graphs: 400; features of each: 16" in capsys.readouterr().out
     shapes = load_graphs("shapes")
     rows = load_trained(finished).encode(shapes)
     with np.load(out) as written:
-        np.testing.assert_array_equal(written["train"], rows)
-        np.testing.assert_array_equal(written["train_labels"], shapes.labels)
+        np.testing.assert_array_equal(written["embeddings"], rows)
+        np.testing.assert_array_equal(written["labels"], shapes.labels)
         assert tuple(written["classes"].tolist()) == shapes.classes
     assert main(["embed", str(finished), "shapes", "-o", str(tmp_path / "rows.npy")]) == 0
     np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), rows)

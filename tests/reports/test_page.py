@@ -154,16 +154,16 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
     page = page_of(tmp_path, copy, tmp_path / "other", tmp_path / "broken")
     foot = page.split("What could not be read")[1]
     for place, why in (
-        (
-            "copy/pucl/seed-0",
-            "the configuration has known fields only: got &#x27;wings&#x27;",
-        ),
+        ("copy/pucl/seed-0", "the configuration has known fields only: got &#x27;wings&#x27;"),
         ("copy/pucl/seed-1", "metrics.jsonl is damaged, or another program wrote it: line 1: expected JSON"),
         (
             "copy/plain/seed-0",
             "result.json is damaged, or another program wrote it: &#x27;linear&#x27; should be a number",
         ),
-        ("copy/plain/seed-1", "embeddings.npz: File is not a zip file"),
+        (
+            "copy/plain/seed-1",
+            "embeddings.npz is not a .npz file of plain arrays, or is damaged: File is not a zip file",
+        ),
         ("copy/untrained/seed-0", "there is no such directory"),
         ("other", "neither a run nor a comparison"),
         (
@@ -225,6 +225,24 @@ def test_rows_of_another_length_are_not_compared(tmp_path: Path) -> None:
     (group,) = gather([tmp_path / name for name in "abc"]).groups
     compared = {row.line.name: bool(row.line.differences) for row in group.rows}
     assert compared == {"plain, epochs 1": False, "ring, epochs 2": False, "ring, epochs 1": True}
+
+
+@pytest.mark.usefixtures("plain_layout")
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({"test": np.zeros((9, 4))}, "embeddings.npz: a map is made of the features of training samples"),
+        ({"train": np.zeros((9, 4), "m8[s]")}, "embeddings.npz: train is not a plain array"),
+        ({"train": np.full((9, 4), "x")}, "embeddings.npz: a map is made of the features of training samples"),
+        ({"train": np.ones((9, 4)), "train_labels": np.full(9, "x")}, "embeddings.npz: labels are one class"),
+    ],
+)
+def test_embeddings_that_are_none(comparison: Path, tmp_path: Path, arrays: dict[str, Any], why: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(comparison, copy)
+    np.savez(copy / "plain" / "seed-0" / "embeddings.npz", **arrays)
+    foot = page_of(tmp_path, copy).split("What could not be read")[1]
+    assert f"<code>copy/plain/seed-0</code>: {why}" in foot
 
 
 def test_a_table_of_several_parts(comparison: Path, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Write the embeddings of images or graphs to a file, as the encoder of a finished run makes them.
 
 DATA is a known name (digits, cifar10, ENZYMES, ...; see `pucl data list`) or a path: a folder of pictures, a .npz file,
-or a directory with graphs as NAME_A.txt and so on. Graphs are one part, train.
+or a directory with graphs as NAME_A.txt and so on.
 
-  -o FILE.npz   for each part of the data (train, test, and pretrain where that is another): PART [images, features],
-                and where they are known PART_labels and PART_names (files, or rows of the .npz file); and classes
-  -o FILE.npy   one array [images, features]: a folder in the order of its file names, a .npz file in its own order,
-                a known data set part after part
+  -o FILE.npz   embeddings [samples, features], and where they are known labels, names (files, or rows of the .npz file)
+                and classes, in the order of the folder or file. Data that come with a test set, such as cifar10 or a
+                folder with train/ and test/, are written in parts instead: train, test, and pretrain where that is
+                another, each with PART_labels and PART_names
+  -o FILE.npy   embeddings [samples, features] alone, in the same order; a known data set part after part
 """
 
 import argparse
@@ -20,11 +21,14 @@ from numpy.typing import NDArray
 
 from pucl.commands.loading import add_encoder
 from pucl.data import ImageData
-from pucl.experiments.trained import Trained, in_order, load, parts
+from pucl.experiments.trained import Trained, in_order, load, parts, source_order
 from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.files import write_whole
 from pucl.progress import Progress
 from pucl.texts import say
+
+WHOLE = "embeddings"
+"""Name of the array of data that are not in parts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         np.savez(content, allow_pickle=False, **arrays)
     write_whole(out, content.getvalue())
     counts = ", ".join(f"{name} {len(arrays[name]):,}" for name in ("train", "test", "pretrain") if name in arrays)
-    say(f"{unit}: {counts}; features of each: {trained.features}\nwritten: {out}")
+    say(f"{unit}: {counts or f'{len(joined):,}'}; features of each: {trained.features}\nwritten: {out}")
     return 0
 
 
 def _images(trained: Trained, arguments: argparse.Namespace) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-    data = trained.data(arguments.data, root=arguments.root)
+    data = trained.data(arguments.data, root=arguments.root, test_share=0)
     _tell(data.notes)
     progress = Progress("pucl embed", "images")
     try:
@@ -82,9 +86,9 @@ def _graphs(
         rows = trained.encode(graphs, progress=progress)
     finally:
         progress.close()
-    arrays: dict[str, NDArray[Any]] = {"train": rows}
+    arrays: dict[str, NDArray[Any]] = {WHOLE: rows}
     if graphs.labels is not None:
-        arrays |= {"train_labels": graphs.labels, "classes": np.array(graphs.classes)}
+        arrays |= {"labels": graphs.labels, "classes": np.array(graphs.classes)}
     return arrays, rows
 
 
@@ -94,11 +98,20 @@ def _tell(notes: tuple[str, ...]) -> None:
 
 
 def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
-    """The embeddings of each part with what is known of its images."""
-    arrays: dict[str, NDArray[Any]] = dict(rows)
-    for name, images in parts(data).items():
+    """The embeddings of each part with what is known of its images, in the order in which they came.
+
+    Args:
+        data: The images.
+        rows: Embeddings of each part.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    sets = parts(data)
+    for part, images in sets.items():
+        name, prefix = (WHOLE, "") if len(sets) == 1 else (part, f"{part}_")
+        order = np.arange(len(images)) if images.names is None else source_order(images.names)
+        arrays[name] = rows[part][order]
         if images.labels is not None:
-            arrays |= {f"{name}_labels": images.labels, "classes": np.array(images.classes)}
+            arrays |= {f"{prefix}labels": images.labels[order], "classes": np.array(images.classes)}
         if images.names is not None:
-            arrays[f"{name}_names"] = np.array(images.names)
+            arrays[f"{prefix}names"] = np.array(images.names)[order]
     return arrays

@@ -4,13 +4,12 @@ import hashlib
 import http.client
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from pucl.data.images import DataError
+from pucl.data.archive import open_zip
+from pucl.data.images import DataError, reason_of
 from pucl.data.source import Download
 from pucl.progress import Progress
 
@@ -56,10 +55,10 @@ def fetch_zip(url: str, directory: Path) -> Path:
 
     def wrong(part: Path) -> str | None:
         try:
-            with zipfile.ZipFile(part) as opened:
+            with open_zip(part) as opened:
                 damaged = opened.testzip()
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            damaged = str(error)
+        except DataError as error:
+            damaged = reason_of(error.__cause__) if error.__cause__ else str(error)
         return None if damaged is None else f"no zip archive, or is damaged: {damaged}"
 
     return _receive(url, directory / url.rpartition("/")[2], wrong)

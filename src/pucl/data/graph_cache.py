@@ -7,7 +7,6 @@ from: when one of them changes, the text is read again and the entry is replaced
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pucl.data.graph_features import PlainGraphs
+from pucl.data.npz import read_npz_arrays
 from pucl.files import write_whole
 
 FORMAT = 2  # Raise it when the same text would give other arrays, so that no old entry is taken for a new one.
@@ -64,11 +64,10 @@ def _packed(graphs: PlainGraphs, state: list[list[Any]]) -> bytes:
 
 def _open(entry: Path, name: str, state: list[list[Any]]) -> PlainGraphs | None:
     try:
-        with entry.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-            if about["format"] != FORMAT or about["files"] != state:
-                return None
-            arrays: dict[str, Any] = {part: file[part] for part in ARRAYS if part in file.files}
+        arrays, _ = read_npz_arrays(entry, {"about", *ARRAYS})
+        about = json.loads(arrays.pop("about").tobytes())
+        if about["format"] != FORMAT or about["files"] != state:
+            return None
         return PlainGraphs(name=name, **arrays, classes=tuple(about["classes"]), notes=tuple(about["notes"]))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # Not there, or not as we wrote it: then the text is read.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data.graphs import GraphSet, check_graph_labels, check_structure
-from pucl.data.images import DataError
+from pucl.data.images import DataError, classes_text
 
 CHOICES = ("default", "labels", "attributes", "labels+attributes", "degree", "ones")
 """What can be asked for, see `choose_features`."""
@@ -46,9 +46,27 @@ class PlainGraphs:
     def __post_init__(self) -> None:
         check_structure(self.name, self.node_start, self.edge_start, self.edges)
         check_graph_labels(self.name, self.labels, len(self), self.classes)
+        nodes = int(self.node_start[-1])
+        for what, table, dtype in (
+            ("node_labels", self.node_labels, np.int64),
+            ("node_attributes", self.node_attributes, np.float32),
+        ):
+            if table is not None and (table.dtype != dtype or table.ndim != 2 or len(table) != nodes):
+                raise DataError(
+                    f"{self.name}: {what} are a row for each node: expected {np.dtype(dtype)} [{nodes}, columns], got "
+                    f"{table.dtype} {list(table.shape)}"
+                )
 
     def __len__(self) -> int:
         return len(self.node_start) - 1
+
+    def __repr__(self) -> str:
+        known = [("labels", self.node_labels), ("attributes", self.node_attributes)]
+        columns = "".join(f", {table.shape[1]} node {what}" for what, table in known if table is not None)
+        return (
+            f"PlainGraphs({self.name!r}: {len(self):,} graphs, {int(self.node_start[-1]):,} nodes, "
+            f"{self.edges.shape[1]:,} edges{columns}{classes_text(self.classes)})"
+        )
 
     def degrees(self) -> NDArray[np.int64]:
         """How many edges leave each node."""
@@ -77,6 +95,18 @@ class NodeFeatures:
     degrees: int = 0
     degree_scale: tuple[float, float] | None = None
     ones: bool = False
+
+    def __repr__(self) -> str:
+        parts = [f"{self.attributes} attributes"] if self.attributes else []
+        if self.labels:
+            parts.append(f"{len(self.labels)} labels as {sum(count for _, count in self.labels):,} columns")
+        if self.degrees:
+            parts.append(f"degree as {self.degrees:,} columns")
+        if self.degree_scale is not None:
+            parts.append("degree as a number")
+        if self.ones:
+            parts.append("ones")
+        return f"NodeFeatures({', '.join(parts) or 'none'})"
 
     def as_record(self) -> dict[str, Any]:
         """What JSON can hold."""
@@ -139,7 +169,7 @@ def choose_features(graphs: PlainGraphs, choice: str = "default") -> NodeFeature
         if graphs.node_labels is None:
             raise DataError(f"{graphs.name} has no node labels: features can be {_possible(graphs)}, not {choice}")
         least, most = graphs.node_labels.min(axis=0), graphs.node_labels.max(axis=0)
-        labels = [(int(low), int(high - low) + 1) for low, high in zip(least, most, strict=True)]
+        labels = [(int(low), int(high) - int(low) + 1) for low, high in zip(least, most, strict=True)]
         if (columns := sum(count for _, count in labels)) > MOST_COLUMNS:
             raise DataError(
                 f"{graphs.name}: node labels become a column for each number from the least to the largest: expected "

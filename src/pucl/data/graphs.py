@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError
+from pucl.data.images import DataError, classes_text
 from pucl.encoders.lists import Lists
 from pucl.shapes import Float, Int, Tensor
 from pucl.texts import install
@@ -49,6 +49,13 @@ class GraphBatch:
     edge_copies: Float[Tensor, " edge"] | None = None
     neighbour_lists: tuple[Lists, Lists] | None = field(default=None, init=False)
     node_lists: Lists | None = field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        nodes, features = self.x.shape
+        return (
+            f"GraphBatch({self.graphs:,} graphs, {nodes:,} nodes, {self.edge_index.shape[1]:,} edges, {features:,} "
+            f"features of a node, {self.x.device})"
+        )
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same on another device."""
@@ -176,6 +183,13 @@ class GraphSet:
 
     def __len__(self) -> int:
         return len(self.node_start) - 1
+
+    def __repr__(self) -> str:
+        folded = "" if self.copies is None else ", folded"
+        return (
+            f"GraphSet({self.name!r}: {len(self):,} graphs, {self.nodes:,} nodes, {self.edges.shape[1]:,} edges, "
+            f"{self.feature_count:,} features of a node{classes_text(self.classes)}{folded})"
+        )
 
     @property
     def nodes(self) -> int:

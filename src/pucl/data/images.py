@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from pucl.shapes import Tensor, UInt8
 from pucl.texts import install
 
+LONGEST_REASON = 160  # Characters of another library's message that ours repeat.
+SHOWN_CLASSES = 3  # Names that the repr of a set shows.
+
 
 class DataError(ValueError):
     """Data that cannot be used as it is; the message says what is wrong with which file or array."""
@@ -21,6 +24,12 @@ class ExtraMissingError(DataError):
 
     def __init__(self, purpose: str, package: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: {install('images,graphs')}")
+
+
+def reason_of(error: BaseException) -> str:
+    """What a library says of a damaged file, as part of a sentence: some show the bytes themselves."""
+    line = str(error).partition("\n")[0] or type(error).__name__
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +71,16 @@ class ImageSet:
         elif not self.pixels.flags.c_contiguous:
             raise DataError("pixels are read row by row: expected a C-contiguous array, see np.ascontiguousarray")
         if self.labels is not None:
-            _check_labels(self.labels, len(self), self.classes)
+            check_labels(self.labels, len(self), self.classes)
         if self.names is not None and len(self.names) != len(self):
             raise DataError(f"names are one for each picture: expected {len(self)}, got {len(self.names)}")
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        return f"ImageSet({len(self):,} pictures of {height} x {width} pixels{classes_text(self.classes)})"
 
     @property
     def size(self) -> tuple[int, int]:
@@ -81,7 +94,7 @@ class ImageSet:
     def subset(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> "ImageSet":
         """The pictures with these numbers, copied, in this order."""
         chosen = np.asarray(indices)
-        if chosen.ndim != 1 or not len(chosen) or not np.issubdtype(chosen.dtype, np.integer):
+        if chosen.ndim != 1 or not len(chosen) or not are_whole_numbers(chosen):
             raise DataError(
                 "indices choose pictures: expected whole numbers, at least one, got "
                 f"{chosen.dtype} {list(chosen.shape)}"
@@ -105,7 +118,22 @@ class ImageSet:
         )
 
 
-def _check_labels(labels: NDArray[np.int64], count: int, classes: tuple[str, ...]) -> None:
+def classes_text(classes: tuple[str, ...]) -> str:
+    """What the repr of a set says of its classes, after a comma."""
+    if not classes:
+        return ", no labels"
+    shown = ", ".join(classes[:SHOWN_CLASSES])
+    more = ", ..." if len(classes) > SHOWN_CLASSES else ""
+    return f", {len(classes):,} classes: {shown}{more}"
+
+
+def are_whole_numbers(array: NDArray[Any]) -> bool:
+    """Whether an array holds whole numbers; numpy itself counts spans of time (timedelta64) as such."""
+    return array.dtype.kind in "iu"
+
+
+def check_labels(labels: NDArray[np.int64], count: int, classes: tuple[str, ...]) -> None:
+    """Refuse labels that are not an index into the classes for each picture."""
     if labels.dtype != np.int64 or labels.shape != (count,):
         raise DataError(
             f"labels are one class for each picture: expected int64 [{count}], got {labels.dtype} {list(labels.shape)}"
@@ -157,3 +185,14 @@ class ImageData:
         for number, fold in enumerate(self.folds or ()):
             if not len(fold) or fold.min() < 0 or fold.max() >= len(self.train):
                 raise DataError(f"{self.name}: fold {number} must choose from the {len(self.train)} training pictures")
+
+    def __repr__(self) -> str:
+        height, width = self.pretrain.size
+        counts = [f"{len(self.pretrain):,} pretraining"] if self.pretrain is not self.train else []
+        counts.append(f"{len(self.train):,} training")
+        if self.test is not None:
+            counts.append(f"{len(self.test):,} test")
+        return (
+            f"ImageData({self.name!r}: {' + '.join(counts)} pictures of {height} x {width} pixels"
+            f"{classes_text(self.train.classes)})"
+        )

@@ -6,6 +6,7 @@ full disk is then an error that can be caught; through a map it kills the proces
 """
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -73,10 +74,10 @@ def _open(directory: Path, picture_shape: tuple[int, int, int]) -> Stored | None
     try:
         about = json.loads((directory / ABOUT).read_text())
         shape = (int(about["pictures"]), *picture_shape)
-        if path.stat().st_size != np.prod(shape):
+        if path.stat().st_size != math.prod(shape):
             return None
         return Stored(directory, np.memmap(path, np.uint8, "r", shape=shape), about)
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None  # Not there, or not as we wrote it: then it is built.
 
 

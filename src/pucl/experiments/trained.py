@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from pucl.data import DataError, ImageData, ImageSet, NodeFeatures, to_pixels
 from pucl.data import load as load_data
 from pucl.data.resizing import resize_pixels
-from pucl.data.sources.picture import SUFFIXES, need_pillow, read_picture, to_rgb
+from pucl.data.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
+from pucl.data.split import TEST_SHARE
 from pucl.encoders.registry import EncoderSource, is_foreign
 from pucl.evaluation import embed
 from pucl.experiments.build import build_framework
@@ -96,7 +97,7 @@ class Trained:
         if isinstance(images, np.ndarray | Tensor):
             return self._rows(_pixels_of(images), batch_size)
         if isinstance(images, str | Path) and not _names_picture(images):
-            data = self.data(images)
+            data = self.data(images, test_share=0)
             if data.notes:
                 warn("; ".join(data.notes), stacklevel=2)
             return in_order(data, self.embed(parts(data), batch_size=batch_size))
@@ -130,19 +131,22 @@ class Trained:
         progress(total, total)
         return rows
 
-    def data(self, source: str | Path | None = None, *, root: Path | None = None) -> ImageData:
+    def data(
+        self, source: str | Path | None = None, *, root: Path | None = None, test_share: float = TEST_SHARE
+    ) -> ImageData:
         """The data of the run, or other data read as those were.
 
         Args:
             source: A known name, a folder or a ``.npz`` file; None for what the run was trained on.
             root: Where data are; see `pucl.data.load`.
+            test_share: Share of each class that is held back where the data have no test set; 0 keeps them together.
         """
         size, limit = self.config.image_size, None
         if source is None:
             source, limit = self.config.data, self.config.limit
         elif size is None and Path(source).expanduser().is_dir():
             size = self.image_size  # Pictures of a folder have to be brought to some size.
-        return limited(load_data(source, root=root, image_size=size), limit)
+        return limited(load_data(source, root=root, image_size=size, test_share=test_share), limit)
 
     def _rows(self, pixels: NDArray[np.uint8], batch_size: int) -> NDArray[np.float32]:
         return embed(self.module, pixels, lambda batch: batch, batch_size)
@@ -288,11 +292,17 @@ def in_order(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> NDArra
     """
     joined = np.concatenate([rows[name] for name in parts(data)])
     names = [name for images in parts(data).values() for name in images.names or ()]
-    if len(names) < len(joined):
-        return joined
-    # The rows of a file have numbers for names, pictures in a folder have paths.
-    places = np.array(names).astype(np.int64) if all(map(str.isdecimal, names)) else np.array(names)
-    return joined[places.argsort(kind="stable")]
+    return joined[source_order(names)] if len(names) == len(joined) else joined
+
+
+def source_order(names: Sequence[str]) -> NDArray[np.int64]:
+    """The indices that put images in the order of the folder or file that they came from.
+
+    Args:
+        names: Their names: rows of a file have numbers for names, pictures in a folder have paths.
+    """
+    keys = np.array(names).astype(np.int64) if all(map(str.isdecimal, names)) else np.array(names)
+    return keys.argsort(kind="stable")
 
 
 def _names_picture(path: str | Path) -> bool:
@@ -328,13 +338,13 @@ def _square(picture: Picture, size: int) -> NDArray[np.uint8]:
     if isinstance(picture, str | Path):
         path = Path(picture).expanduser()
         try:
-            return read_picture(path, size)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise DataError(f"{path} cannot be read as a picture: {error}") from error
+            with quiet_decoders():
+                return read_picture(path, size)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
     if not isinstance(picture, Image.Image):
         raise DataError(
             f"images to encode are arrays, pictures of Pillow's, paths or an ImageSet, got {type(picture).__name__}"
         )
-    upright = to_rgb(ImageOps.exif_transpose(picture))
-    fitted = ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR)
-    return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
+    with quiet_decoders():
+        return fit_square(ImageOps.exif_transpose(picture), size)

@@ -1,8 +1,5 @@
 """Arrays that the user has, and ``.npz`` files of them, brought to one form."""
 
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,24 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError, ImageData, ImageSet
+from pucl.data.images import DataError, ImageData, ImageSet, are_whole_numbers, check_labels
+from pucl.data.npz import read_npz_arrays
 from pucl.data.resizing import check_image_size, resize_data
 from pucl.data.split import TEST_SHARE, check_share, held_back, order_for_split
 
 IMAGE_KEYS = ("images", "x")
 LABEL_KEYS = ("labels", "y")
+CLASSES_KEY = "classes"
+SHOWN_KEYS = 10  # Names of arrays that an error lists.
 MOST_CLASSES = 100_000  # Labels that are dates or hashes would ask for more names than there is memory.
-DAMAGED = (
-    ValueError,
-    EOFError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-)
-"""What reading a file of arrays may end with where some of its bytes are wrong."""
 
 
 def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
@@ -40,6 +29,11 @@ def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
         >>> to_pixels(np.ones((5, 8, 8))).shape
         (5, 3, 8, 8)
     """
+    return _in_colour(_as_bytes(images))
+
+
+def _as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pictures as uint8 [n, 1 or 3, height, width]."""
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4:
@@ -63,7 +57,11 @@ def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
         images = np.round(images * images.dtype.type(255)).astype(np.uint8)
     elif images.dtype != np.uint8:
         raise DataError(f"images are uint8 in 0..255 or floats in 0..1, got {images.dtype}")
-    return np.ascontiguousarray(np.broadcast_to(images, (len(images), 3, *images.shape[2:])))
+    return images
+
+
+def _in_colour(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(np.broadcast_to(pixels, (len(pixels), 3, *pixels.shape[2:])))
 
 
 def from_array(
@@ -93,18 +91,20 @@ def from_array(
     check_share(test_share)
     if image_size is not None:
         check_image_size(image_size)
-    pixels = to_pixels(images)
+    pixels = _as_bytes(images)
     if labels is None:
-        every = ImageSet(pixels)
+        every = ImageSet(_in_colour(pixels))
         return resize_data(ImageData(name=name, pretrain=every, train=every), image_size)
     numbers = np.asarray(labels)
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
-    if not np.issubdtype(numbers.dtype, np.integer) or numbers.shape != (len(pixels),):
+    if not are_whole_numbers(numbers) or numbers.shape != (len(pixels),):
         raise DataError(
             f"labels are one whole number for each picture: expected [{len(pixels)}], got {numbers.dtype} "
             f"{list(numbers.shape)}"
         )
+    if numbers.max() > np.iinfo(np.int64).max:
+        raise DataError(f"labels count classes from 0: expected less than {MOST_CLASSES:,}, got {numbers.max()}")
     if classes is None:
         if numbers.min() < 0:
             raise DataError(f"labels count classes from 0, got {numbers.min()}; leave out pictures without a label")
@@ -112,9 +112,10 @@ def from_array(
             raise DataError(f"labels count classes from 0: expected less than {MOST_CLASSES:,}, got {numbers.max()}")
         classes = [str(number) for number in range(int(numbers.max()) + 1)]
     numbers = numbers.astype(np.int64)
-    ImageSet(pixels, numbers, tuple(classes))  # Before the order changes, so that an error names the user's row.
+    check_labels(numbers, len(pixels), tuple(classes))  # Before the order changes: an error names the user's row.
     order, quantiles = order_for_split(numbers)
-    every = ImageSet(pixels[order], numbers[order], tuple(classes), tuple(map(str, order)))
+    # Ordered before grey becomes three channels, which takes a third of the memory.
+    every = ImageSet(_in_colour(pixels[order]), numbers[order], tuple(classes), tuple(map(str, order)))
     return resize_data(split_tail(name, every, held_back(quantiles, test_share)), image_size)
 
 
@@ -128,21 +129,38 @@ def split_tail(name: str, every: ImageSet, tests: int, notes: tuple[str, ...] = 
 
 def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST_SHARE) -> ImageData:
     """A data set from a ``.npz`` file: ``images`` or ``x``, and where known ``labels`` or ``y``, and ``classes``."""
-    with path.open("rb") as handle:  # numpy leaves the file open when it cannot read it.
-        try:
-            file = np.load(handle, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("it is one array without a name")
-            keys = list(file.files)
-            arrays = {key: file[key] for key in keys if key in {*IMAGE_KEYS, *LABEL_KEYS, "classes"}}
-        except DAMAGED as error:
-            raise DataError(f"{path} is not a .npz file of plain arrays, or is damaged: {error}") from error
+    arrays, keys = read_npz_arrays(path, {*IMAGE_KEYS, *LABEL_KEYS, CLASSES_KEY})
     images = next((arrays[key] for key in IMAGE_KEYS if key in arrays), None)
     if images is None:
-        raise DataError(f"{path} should have an array {' or '.join(IMAGE_KEYS)}; it has {', '.join(keys) or 'none'}")
+        raise DataError(f"{path} should have an array {' or '.join(IMAGE_KEYS)}; it has {_some_of(keys)}")
     labels = next((arrays[key] for key in LABEL_KEYS if key in arrays), None)
-    classes = [str(label) for label in arrays["classes"]] if "classes" in arrays else None
     try:
+        classes = _class_names(arrays[CLASSES_KEY]) if CLASSES_KEY in arrays else None
         return from_array(images, labels, classes=classes, name=path.stem, image_size=image_size, test_share=test_share)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+    except MemoryError as error:
+        raise DataError(f"{path}: its {len(images):,} pictures do not fit into this memory") from error
+
+
+def _class_names(classes: NDArray[Any]) -> list[str]:
+    """Names of classes from an array of text or of whole numbers."""
+    if classes.ndim != 1 or not (classes.dtype.kind in "SU" or are_whole_numbers(classes)):
+        raise DataError(
+            f"classes are the names of the classes: expected text [classes], got {classes.dtype} {list(classes.shape)}"
+        )
+    if len(classes) > MOST_CLASSES:
+        raise DataError(
+            f"classes are the names of the classes: expected at most {MOST_CLASSES:,}, got {len(classes):,}"
+        )
+    try:
+        names = [each.decode() if isinstance(each, bytes) else str(each) for each in classes.tolist()]
+        "".join(names).encode()
+    except (ValueError, SystemError) as error:  # Bytes, or numbers of characters, that are none.
+        raise DataError(f"classes are the names of the classes: expected text in Unicode: {error}") from error
+    return names
+
+
+def _some_of(keys: Sequence[str]) -> str:
+    shown = ", ".join(ascii(key)[1:-1] for key in keys[:SHOWN_KEYS])
+    return f"{shown} and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else shown or "none"

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError, ExtraMissingError, ImageData, ImageSet
+from pucl.data.images import DataError, ImageData, ImageSet
 from pucl.data.resizing import resize_data
 from pucl.data.source import Download, Form, Found, Source, read_checked
 from pucl.data.sources.array_pickle import read_array_pickle
+from pucl.data.sources.picture import decoding, need_pillow, quiet_decoders
 
 SIDE = 32
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
@@ -84,7 +85,10 @@ def read_cifar100(found: Found, sums: Mapping[str, str] | None = CIFAR100_SUMS) 
     names = read_array_pickle(read_checked(meta, sums), str(meta)).get("fine_label_names")
     if not isinstance(names, list) or not names:
         raise DataError(f"{meta} should hold a list fine_label_names, and does not")
-    classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    try:
+        classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{meta} should hold the names of classes as text: {error}") from error
     train = _read_batches(found.directory, ("train",), "fine_labels", classes, sums)
     test = _read_batches(found.directory, ("test",), "fine_labels", classes, sums)
     return resize_data(ImageData(name="cifar100", pretrain=train, train=train, test=test), found.image_size)
@@ -105,23 +109,17 @@ def _read_batches(
         listed: Any = batch.get(key)
         _check_count(path, len(rows), listed)
         labels += listed
-    return ImageSet(np.concatenate(pixels), _as_labels(directory, labels), classes)
+    return _as_set(directory, np.concatenate(pixels), labels, classes)
 
 
 def _read_sheets(directory: Path, files: Sequence[str], labels: str, sums: Mapping[str, str] | None) -> ImageSet:
-    try:
-        from PIL import Image  # noqa: PLC0415
-    except ImportError as error:
-        raise ExtraMissingError("CIFAR10 as PNG", "Pillow") from error
+    need_pillow()
     pixels = []
     for file in files:
         path = directory / file
         content = read_checked(path, sums)
-        try:
-            with Image.open(io.BytesIO(content)) as sheet:
-                mode, rows = sheet.mode, np.asarray(sheet)
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(f"{path} is no PNG, or is cut off: {error}") from error
+        with quiet_decoders(), decoding(path, io.BytesIO(content)) as sheet:
+            mode, rows = sheet.mode, np.asarray(sheet)
         if mode != "RGB" or rows.shape[1:] != (SIDE * SIDE, 3):
             raise DataError(
                 f"{path} should be an RGB sheet {SIDE * SIDE} pixels wide, one picture a row; it is {mode}, "
@@ -131,12 +129,12 @@ def _read_sheets(directory: Path, files: Sequence[str], labels: str, sums: Mappi
     path = directory / labels
     try:
         listed = json.loads(read_checked(path, sums))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} should be a JSON list of labels: {error}") from error
     _check_count(path, sum(map(len, pixels)), listed)
-    return ImageSet(np.ascontiguousarray(np.concatenate(pixels)), _as_labels(path, listed), CIFAR10_CLASSES)
+    return _as_set(path, np.ascontiguousarray(np.concatenate(pixels)), listed, CIFAR10_CLASSES)
 
 
 def _check_count(path: Path, pictures: int, labels: Any) -> None:
@@ -145,10 +143,15 @@ def _check_count(path: Path, pictures: int, labels: Any) -> None:
         raise DataError(f"{path} should have a label for each of {pictures} pictures; it has {came}")
 
 
-def _as_labels(path: Path, labels: list[Any]) -> NDArray[np.int64]:
+def _as_set(path: Path, pixels: NDArray[np.uint8], labels: list[Any], classes: tuple[str, ...]) -> ImageSet:
     if not all(type(label) is int for label in labels):
         raise DataError(f"{path}: labels should be whole numbers, and some are not")
-    return np.array(labels, dtype=np.int64)
+    try:
+        return ImageSet(pixels, np.array(labels, dtype=np.int64), classes)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    except OverflowError as error:
+        raise DataError(f"{path}: labels should be below {len(classes)}, and some have more than 64 bits") from error
 
 
 CIFAR10 = Source(

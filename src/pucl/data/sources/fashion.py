@@ -3,10 +3,8 @@
 Reference: H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST, arXiv 1708.07747, 2017.
 """
 
-import gzip
 import math
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from pucl.data.images import DataError, ImageData, ImageSet
 from pucl.data.resizing import resize_data
 from pucl.data.source import Download, Form, Found, Source
+from pucl.data.unpacking import read_gzip
 
 CLASSES = (
     "T-shirt/top",
@@ -56,10 +55,7 @@ def _read_part(images: Path, labels: Path) -> ImageSet:
 
 def read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
     """An idx file: two zero bytes, type, number of axes, the length of each (big-endian), then the numbers."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is not packed with gzip, or is cut off: {error}") from error
+    content = read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
     if content[:4] != bytes((0, 0, UNSIGNED_BYTE, axes)) or len(content) < 4 + 4 * axes:
         raise DataError(f"{path} is no idx file of bytes with {axes} axes: it begins with {content[:4].hex(' ')}")
     shape = struct.unpack_from(f">{axes}I", content, 4)

@@ -5,7 +5,6 @@ Decoding costs more than anything else that is done with a small picture, so it 
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -20,9 +19,9 @@ from pucl.data.images import DataError, ImageData, ImageSet
 from pucl.data.resizing import check_image_size
 from pucl.data.sources.arrays import split_tail
 from pucl.data.sources.listing import Listing, list_pictures
-from pucl.data.sources.picture import need_pillow, read_picture, shorter_side
+from pucl.data.sources.picture import need_pillow, quiet_decoders, read_picture, shorter_side
 from pucl.data.split import TEST_SHARE, check_share, draw_some, held_back
-from pucl.data.stored import Stored, stored
+from pucl.data.stored import ABOUT, Stored, stored
 from pucl.devices import usable_cores
 from pucl.progress import Progress
 from pucl.texts import printable
@@ -55,10 +54,11 @@ def read_folder(
     need_pillow()
     listing = list_pictures(folder)
     names = [name for name, _, _ in listing.files]
-    side = _usual_side(folder, names) if image_size is None else image_size
-    size = side if image_size is not None else min(LARGEST_DEFAULT, side)
-    entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
-    done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
+    with quiet_decoders():
+        side = _usual_side(folder, names) if image_size is None else image_size
+        size = side if image_size is not None else min(LARGEST_DEFAULT, side)
+        entry = cache / f"{folder.resolve().name or 'root'}-{size}-{_key(folder, listing, size)}"
+        done = stored(entry, (3, size, size), partial(_build, folder, names, size, workers or usable_cores()))
     data = _assembled(folder, listing, done, test_share)
     if size == side:
         return data
@@ -67,7 +67,9 @@ def read_folder(
 
 
 def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) -> ImageData:
-    skipped: dict[str, str] = dict(done.about["skipped"])
+    skipped = done.about.get("skipped")
+    if not isinstance(skipped, dict) or not all(isinstance(reason, str) for reason in skipped.values()):
+        raise DataError(f"{done.directory / ABOUT} is damaged: delete {done.directory}, and it is built again")
     kept = np.array([name not in skipped for name, _, _ in listing.files])
     names = tuple(name for name, _, _ in listing.files if name not in skipped)
     labels = None if listing.labels is None else listing.labels[kept]
@@ -79,11 +81,11 @@ def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) 
 
 def _complaints(skipped: dict[str, str], total: int, entry: Path) -> Iterator[str]:
     if skipped:
-        yield f"{len(skipped)} of {total} pictures are damaged and were skipped"
+        yield f"{len(skipped)} of {total} pictures could not be read and were skipped"
     for name, reason in list(skipped.items())[:LISTED]:
         yield f"skipped {printable(name)}: {printable(reason)}"  # Notes are printed, also as warnings.
     if len(skipped) > LISTED:
-        yield f"skipped {len(skipped) - LISTED} more, listed in {entry / 'about.json'}"
+        yield f"skipped {len(skipped) - LISTED} more, listed in {entry / ABOUT}"
 
 
 def _usual_side(folder: Path, names: Sequence[str]) -> int:
@@ -92,8 +94,8 @@ def _usual_side(folder: Path, names: Sequence[str]) -> int:
     for index in draw_some(len(names), PROBED):
         try:
             sides.append(shorter_side(folder / names[index]))
-        except Exception:  # noqa: S112 - Damaged in whatever way; it is reported when it is read.
-            continue
+        except (DataError, OSError):
+            continue  # It is reported when it is read.
     return sorted(sides)[len(sides) // 2] if sides else LARGEST_DEFAULT
 
 
@@ -109,14 +111,12 @@ def _build(
     skipped: dict[str, str] = {}
     progress = Progress(f"pucl data: reading {folder.name}", "pictures")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Decoders warn of oddities that do no harm, once for each picture.
-            for number, (name, result) in enumerate(_in_parallel(folder, names, size, workers), 1):
-                if isinstance(result, str):
-                    skipped[name] = result
-                else:
-                    append(result[None])
-                progress(number, len(names))
+        for number, (name, result) in enumerate(_in_parallel(folder, names, size, workers), 1):
+            if isinstance(result, str):
+                skipped[name] = result
+            else:
+                append(result[None])
+            progress(number, len(names))
     finally:
         progress.close()
     if len(skipped) == len(names):
@@ -151,9 +151,9 @@ def _in_parallel(
 def _attempt(path: Path, size: int) -> NDArray[np.uint8] | str:
     try:
         return read_picture(path, size)
-    except MemoryError as error:
-        raise DataError(f"{path} is too large to be decoded in this memory") from error
-    except Exception as error:  # Decoders fail in many ways, and each means that this picture is damaged,
-        if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
-            raise DataError(f"{path} cannot be read: {error.strerror}") from error
-        return (str(error) or type(error).__name__).replace(str(path), path.name)
+    except DataError as error:
+        if isinstance(error.__cause__, MemoryError):  # A picture that another machine could read is not skipped.
+            raise
+        return str(error).removeprefix(f"{path}: ")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pucl.data.graph_features import NodeFeatures, PlainGraphs, choose_features, with_features
 from pucl.data.graphs import GraphSet
-from pucl.data.images import DataError
+from pucl.data.images import DataError, are_whole_numbers
 from pucl.data.sources.tu import write_tu
 
 
@@ -77,7 +77,7 @@ def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArra
     if index is None:
         raise DataError(f"{name}: graph {number} has no edge_index: expected torch_geometric's Data, got {type(graph)}")
     edges = np.asarray(index)
-    if edges.ndim != 2 or len(edges) != 2 or not np.issubdtype(edges.dtype, np.integer):
+    if edges.ndim != 2 or len(edges) != 2 or not are_whole_numbers(edges):
         raise DataError(
             f"{name}: graph {number}: edge_index is from and to: expected whole numbers [2, edge], got {edges.dtype} "
             f"{list(edges.shape)}"
@@ -96,14 +96,16 @@ def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArra
             f"{edges.max()}"
         )
     target = None if y is None else np.asarray(y)
-    if target is not None and (target.size != 1 or not np.issubdtype(target.dtype, np.integer)):
+    if target is not None and (target.size != 1 or not are_whole_numbers(target)):
         raise DataError(
             f"{name}: graph {number}: y is the class of the graph: expected one whole number, got {target.dtype} "
             f"{list(target.shape)}"
         )
+    with np.errstate(over="ignore"):  # What becomes infinite is refused with its column.
+        features = None if table is None else table.astype(np.float32)
     return (
         edges.astype(np.int32),
-        None if table is None else table.astype(np.float32),
+        features,
         None if target is None else int(target.item()),
         count,
     )

@@ -111,7 +111,7 @@ def _read_labels(path: Path, count: int) -> NDArray[np.int64]:
 def _read_folds(path: Path, count: int) -> tuple[NDArray[np.int64], ...]:
     try:
         folds = tuple(np.array(line.split(), dtype=np.int64) for line in path.read_text().splitlines() if line.strip())
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(f"{path} should hold the numbers of training pictures: {error}") from error
     if len(folds) != FOLDS or len({len(fold) for fold in folds}) != 1:
         raise DataError(

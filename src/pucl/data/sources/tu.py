@@ -75,6 +75,8 @@ def read_tu(directory: Path, name: str) -> PlainGraphs:
     graph_labels = tables["graph_labels"][:, 0] if "graph_labels" in tables else None
     nodes_of = _nodes_of_graphs(indicator, graph_labels, paths)
     order = np.argsort(indicator, kind="stable")  # Nodes of a graph follow each other, whatever the order of lines.
+    if "node_attributes" in tables:
+        _check_range(tables["node_attributes"], paths["node_attributes"])
     for part in ("node_labels", "node_attributes"):
         if part in tables:
             _check_length(tables[part], len(indicator), paths[part], paths["graph_indicator"])
@@ -231,6 +233,14 @@ def _check_length(table: NDArray[Any], nodes: int, path: Path, indicator: Path) 
         raise DataError(
             f"{path} {problem}: expected a line for each of the {nodes} nodes in {indicator.name}, got {len(table)}"
         )
+
+
+def _check_range(table: NDArray[np.float64], path: Path) -> None:
+    """Refuse attributes that become infinite as float32."""
+    most = np.finfo(np.float32).max
+    wrong = np.flatnonzero((np.abs(table) > most).any(axis=1))
+    if len(wrong):
+        raise DataError(f"{path}, line {wrong[0] + 1}: expected numbers up to {most:.3g}, got a larger one")
 
 
 def _edges(

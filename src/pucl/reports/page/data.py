@@ -1,8 +1,6 @@
 """What the page shows of one group of runs, as a record that its program reads."""
 
 import math
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data import GraphSet
+from pucl.data import DataError, GraphSet
+from pucl.data.npz import read_npz_arrays
 from pucl.experiments.config import NOT_TRAINED, GraphConfig, compares_cosines
 from pucl.experiments.graphs import GraphTask
 from pucl.experiments.images import ImageTask, to_show
@@ -24,9 +23,6 @@ from pucl.reports.page.records import UNREADABLE, Group, Run, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
 from pucl.texts import fixed
-
-NO_ARRAYS = (*UNREADABLE, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-"""What reading damaged arrays can raise."""
 
 POINTS = 5000
 MOST_GRAPHS = 600  # Whose drawings are kept.
@@ -158,8 +154,9 @@ def space_of(
                 )
             elif len(features) != samples.count or not _equal(labels, its_labels):
                 raise ValueError("the embeddings are of other samples than those of the first run: no map of it")
-        except NO_ARRAYS as error:
-            skip(run.path, f"embeddings.npz: {error}")
+        except UNREADABLE as error:
+            where = "" if isinstance(error, DataError) else "embeddings.npz: "
+            skip(run.path, where + str(error).replace(f"{run.path}/", ""))
             continue
         found.append((number, run, features[samples.places]))
     if samples is None:
@@ -201,15 +198,17 @@ def _has_embeddings(run: Run) -> bool:
 
 
 def _embeddings(run: Run) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    # numpy would leave open what it cannot read.
-    with (run.path / "embeddings.npz").open("rb") as content, np.load(content, allow_pickle=False) as file:
-        features = file["train"]
-        labels = file["train_labels"] if "train_labels" in file.files else None
+    arrays, _ = read_npz_arrays(run.path / "embeddings.npz", ("train", "train_labels"))
+    features, labels = arrays.get("train"), arrays.get("train_labels")
+    if features is None or features.dtype.kind != "f":
+        raise ValueError("a map is made of the features of training samples: expected an array train of floats")
     if features.ndim != 2 or len(features) < FEWEST:
         raise ValueError(f"a map is made of {FEWEST} samples at least, got {list(features.shape)}")
     if not np.isfinite(features).all():
         raise ValueError("the features are not all finite numbers: the training went astray")
-    if labels is not None and (labels.shape != features.shape[:1] or labels.min() < 0 or labels.max() >= 2**16):
+    if labels is None:
+        return features, None
+    if labels.shape != features.shape[:1] or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= 2**16:
         raise ValueError("labels are one class for each sample, as a number")
     return features, labels
 
