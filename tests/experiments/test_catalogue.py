@@ -73,7 +73,7 @@ def test_data_are_known_by_their_last_name(tmp_path: Path, capsys: pytest.Captur
     write_json(tmp_path / "run" / "config.json", recipe("simclr", str(tmp_path / "mine.npz")).as_json())
     for name in ("mine.npz", str((tmp_path / "mine.npz").resolve())):
         assert main(["runs", str(tmp_path), "--where", f"data={name}"]) == 0
-        assert "1 of 1 runs" in capsys.readouterr().out
+        assert "1 of 1 run in" in capsys.readouterr().out
     assert main(["runs", str(tmp_path), "--json", str(tmp_path / "nowhere" / "list.json")]) == 2
     assert "--json is a file to write: expected one in a folder that is there" in capsys.readouterr().err
 

@@ -229,3 +229,11 @@ def test_matplotlib_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         draw_similarities(measured())
     with pytest.raises(MatplotlibMissingError):
         draw_embedding([layout()])
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_what_no_label_checks_is_said(figures: list[Figure], *, labelled: bool) -> None:
+    draw_similarities(measured() if labelled else replace(measured(), same_class=None, other_class=None, truth=None))
+    said = " ".join(text.get_text() for text in words(figures[0]))
+    assert "Taken for hidden positives" in said
+    assert ("there are no labels to check it by" in said) != labelled

@@ -160,13 +160,15 @@ def _draw_chances(axes: "Axes", similarities: Similarities, edges: Numbers) -> N
     places = np.linspace(edges[0], edges[-1], 400)
     fitted = similarities.mixture.posterior(torch.from_numpy(places)).numpy()
     axes.plot(places, fitted, color=FITTED, linewidth=1.4, label="upper of two Gaussians")
-    meaning = "share of those at this cosine" if similarities.truth is not None else "share; no labels to check it by"
+    meaning = "share of those at this cosine"
     if tau and similarities.positive is not None:
-        meaning += "; above 100 % more is taken off than is there"
+        meaning = "share; above 100 % more is taken off than is there"
         axes.axhline(1, color=MUTED, linewidth=0.8)
         axes.set_ylim(0, MOST)
     else:
         axes.set_ylim(0, 1.02)
+    if similarities.truth is None:
+        meaning = "share; there are no labels to check it by"
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     dress(axes, "Taken for hidden positives", meaning)
 
