@@ -13,7 +13,7 @@ from typing import Any
 
 from pucl.experiments.display import PROGRESS, Report, main_accuracy, read_report
 from pucl.progress import duration, terminal_size
-from pucl.texts import fixed, printable, table
+from pucl.texts import counted, fixed, printable, table
 
 RENEWAL_SECONDS = 0.5
 FRAME = 3  # Lines of a table beside its rows: the head, a rule, and a word on what is not shown.
@@ -113,8 +113,8 @@ def _table(picture: Picture, width: int, room: int) -> list[str]:
     shown_parts = [part for part in parts if part in ranked[:columns]]
     head = ["", *map(_title, shown_parts)]
     body = [[row, *(cells.get((row, part), "") for part in shown_parts)] for row in shown_rows]
-    hidden = [(len(rows) - len(shown_rows), "rows"), (len(parts) - len(shown_parts), "columns")]
-    words = " and ".join(f"{count} {what}" for count, what in hidden if count)
+    hidden = [(len(rows) - len(shown_rows), "row"), (len(parts) - len(shown_parts), "column")]
+    words = " and ".join(counted(count, what) for count, what in hidden if count)
     return [*table([head, *body]).splitlines(), *([f"not shown: {words}"] if words else [])]
 
 
