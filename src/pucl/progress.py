@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import suppress
 
 RENEWALS_PER_SECOND = 10
 PLAIN_UPDATES = 4  # Lines of progress, where one cannot replace the other.
@@ -25,20 +26,26 @@ class Line:
         if self.renews and (at_once or now - self._renewed > 1 / RENEWALS_PER_SECOND):
             self._renewed, self._shown = now, True
             width = terminal_size().columns - 1  # A longer line would break, and not be written over.
-            print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
+            _print(f"\r\x1b[K{text[:width]}", end="")
 
     def say(self, text: str) -> None:
         """Write a line that stays."""
         if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr)
+            _print("\r\x1b[K", end="")
             self._shown = False
-        print(text, file=sys.stderr, flush=True)
+        _print(text)
 
     def close(self) -> None:
         """End the line that renews itself, as it reads."""
         if self._shown:
-            print(file=sys.stderr, flush=True)
+            _print("")
             self._shown = False
+
+
+def _print(text: str, *, end: str = "\n") -> None:
+    """Print to stderr. A closed terminal, or a log file on a full disk, is no reason to stop the work."""
+    with suppress(OSError):
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 class Progress:

@@ -19,7 +19,7 @@ def check_same_data(directory: RunDirectory, there: dict[str, Any], here: dict[s
     if not same_data(there, here):
         raise ValueError(
             f"{directory.path} holds a run on other data: there were {there['samples']} samples, and here are "
-            f"{here['samples']}, not the same, or with other labels or features; choose another directory"
+            f"{here['samples']}, not the same, or with other labels or features; choose another directory with --out"
         )
 
 
