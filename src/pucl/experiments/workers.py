@@ -18,6 +18,7 @@ from pucl.signals import STOPPING, Stop
 LOOK_SECONDS = 0.2
 
 _is_worker = False
+_stopped: int | None = None
 
 
 def start_worker(driver: int) -> None:
@@ -44,14 +45,23 @@ def start_worker(driver: int) -> None:
 
 @contextmanager
 def job_of_worker() -> Iterator[None]:
-    """Let signals stop the job that is run inside of this context; outside of it they wait, see `stop_of_driver`."""
+    """Let signals stop the job that is run inside of this context; outside of it they wait, see `stop_of_driver`.
+
+    A worker that was stopped once also refuses jobs that were sent to it before the driver knew.
+    """
+    global _stopped  # noqa: PLW0603 - It is a fact about this process.
     if not _is_worker:  # Ray has its own way to stop workers.
         yield
         return
+    if _stopped is not None:
+        raise signals.Stopped(_stopped)
     with signals.raised():
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
             yield
+        except KeyboardInterrupt as stop:
+            _stopped = signals.signal_of(stop)
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
 
