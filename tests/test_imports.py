@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "pucl"
 
 # A part may import from those in its own row and in rows above; cli is last and may import from all.
 LAYERS = [
-    {"shapes", "files", "precision", "progress", "records", "texts"},
+    {"shapes", "files", "precision", "progress", "records", "signals", "texts"},
     {"contrast"},
     {"corrections"},
     {"memory", "processes", "devices", "views", "data", "encoders"},

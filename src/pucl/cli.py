@@ -5,9 +5,11 @@ import importlib
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import pucl
+from pucl import signals
 from pucl.texts import did_you_mean, printable, say
 
 COMMANDS = {
@@ -30,7 +32,10 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 done, 1 a check failed, 2 wrong usage."""
+    """Run a command and return its exit code: 0 done, 1 a check failed, 2 wrong usage or no room on the disk.
+
+    A command that a signal stopped returns 130 (Ctrl-C), 143 (SIGTERM) or 129 (SIGHUP).
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         say(_help())
@@ -43,21 +48,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = did_you_mean(name, COMMANDS)
         say(f"pucl: no command {name!r}.{hint} The commands are {', '.join(COMMANDS)}.", error=True)
         return 2
+    try:
+        with signals.raised():
+            return _run(name, rest)
+    except (ValueError, OSError) as error:
+        _complain(f"pucl {name}: {printable(str(error))}")  # One line, whatever names it has in it.
+        return 2
+    except KeyboardInterrupt as stop:
+        _complain(f"\npucl {name}: stopped{f', {printable(str(stop))}' if str(stop) else ''}")
+        return signals.exit_code(stop)
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
     command = importlib.import_module(f"pucl.commands.{name}")
     parser = _Parser(
         prog=f"pucl {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    try:
-        parsed = parser.parse_args(rest)
-        parsed.command_line = shlex.join(["pucl", *arguments])  # For records: what was asked for, as it was asked.
-        code: int = command.run(parsed)
-    except (ValueError, OSError) as error:
-        say(f"pucl {name}: {printable(str(error))}", error=True)  # One line, whatever names it has in it.
-        return 2
-    except KeyboardInterrupt as stop:
-        say(f"\npucl {name}: stopped{f', {printable(str(stop))}' if str(stop) else ''}", error=True)
-        return 130
+    parsed = parser.parse_args(arguments)
+    parsed.command_line = shlex.join(["pucl", name, *arguments])  # For records: what was asked for, as it was asked.
+    code: int = command.run(parsed)
     return code
 
 
@@ -66,6 +76,11 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):  # The terminal may be closed.
+        say(text, error=True)
 
 
 def _help() -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import suppress
 
 from pucl.texts import printable, say
 
@@ -27,20 +28,27 @@ class Line:
         if self.renews and (at_once or now - self._renewed > 1 / RENEWALS_PER_SECOND):
             self._renewed, self._shown = now, True
             width = terminal_size().columns - 1  # A longer line would break, and not be written over.
-            print(f"\r\x1b[K{printable(text)[:width]}", end="", file=sys.stderr, flush=True)
+            _print(f"\r\x1b[K{printable(text)[:width]}", end="")
 
     def say(self, text: str) -> None:
         """Write a line that stays."""
         if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr)
+            _print("\r\x1b[K", end="")
             self._shown = False
-        say(text, error=True)
+        with suppress(OSError):
+            say(text, error=True)
 
     def close(self) -> None:
         """End the line that renews itself, as it reads."""
         if self._shown:
-            print(file=sys.stderr, flush=True)
+            _print("")
             self._shown = False
+
+
+def _print(text: str, *, end: str = "\n") -> None:
+    """Print to stderr. A closed terminal, or a log file on a full disk, is no reason to stop the work."""
+    with suppress(OSError):
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 class Progress:

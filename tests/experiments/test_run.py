@@ -4,10 +4,12 @@ import fcntl
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,18 +21,21 @@ import torch
 
 from pucl import devices
 from pucl.cli import main
+from pucl.commands.train import name_of_changes
 from pucl.data import DataError, load
 from pucl.evaluation import FullBatchLinearProbe
 from pucl.experiments import images as images_module
 from pucl.experiments.compare import compare_corrections
 from pucl.experiments.config import ImageConfig
 from pucl.experiments.directory import RunDirectory
+from pucl.experiments.display import Display
 from pucl.experiments.images import ImageTask, limited, to_show
 from pucl.experiments.lines import as_csv, as_text
 from pucl.experiments.log import RunLog
 from pucl.experiments.recipes import recipe
 from pucl.experiments.run import run
 from pucl.experiments.statistics import Difference
+from pucl.signals import STOPPING, Stopped
 from small_runs import save_pictures
 
 
@@ -80,7 +85,10 @@ def test_refuses_what_is_not_its_own(pictures: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a directory or a new name, got a file"):
         run(config, tmp_path / "file")
     run(config, tmp_path / "run")
-    with pytest.raises(ValueError, match="holds another run: temperature is 0.5 there and 0.2 here"):
+    with pytest.raises(
+        ValueError,
+        match="holds another run: temperature is 0.5 there and 0.2 here; choose another directory with --out",
+    ):
         run(replace(config, temperature=0.2), tmp_path / "run")
     with pytest.raises(ValueError, match="is finished: have it again with --resume"):
         run(config, tmp_path / "run", resume=False)
@@ -112,6 +120,130 @@ def test_stopped_while_it_is_probed(pictures: Path, tmp_path: Path, monkeypatch:
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def asked_at(step: str, number: int) -> Callable[..., Any]:
+    """A function that sends this process a signal, and then takes its time."""
+
+    def ask(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+        raise AssertionError(f"the signal did not stop {step}")
+
+    return ask
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("step", ["make_task", "build", "evaluate", "claimed"])
+def test_a_signal_at_any_moment(
+    pictures: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    code: int,
+    step: str,
+) -> None:
+    """While data load, while the framework is built, while it is probed: nothing is left that is of no use."""
+    before = [signal.getsignal(each) for each in STOPPING]
+    command = ["train", "simclr", str(pictures), "--epochs=1", "--batch-size=12", "--dim=8"]
+    command += ["--out", str(tmp_path / "run")]
+    with monkeypatch.context() as context:
+        if step == "make_task":
+            context.setattr("pucl.experiments.run.make_task", asked_at(step, number))
+        elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
+            context.setattr(RunDirectory, "result", lambda _: signal.raise_signal(number))
+        else:
+            context.setattr(ImageTask, step, asked_at(step, number))
+        assert main(command) == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    if step == "evaluate":
+        assert "pucl train: stopped, the training is saved; --resume goes on" in said
+        assert main([*command, "--resume"]) == 0
+    else:
+        assert "pucl train: stopped" in said
+        assert not (tmp_path / "run").exists()
+    assert [signal.getsignal(each) for each in STOPPING] == before
+
+
+def test_a_signal_that_is_repeated_does_not_disturb_the_cleaning_up(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal, a scheduler and a grid may all send one."""
+    monkeypatch.setattr("pucl.experiments.run.make_task", asked_at("make_task", signal.SIGTERM))
+    clear = RunDirectory._clear
+
+    def asked_again(directory: RunDirectory) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        clear(directory)
+
+    monkeypatch.setattr(RunDirectory, "_clear", asked_again)
+    with pytest.raises(Stopped):
+        run(small(pictures), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_while_training_saves_first(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", "simclr", str(pictures), "--epochs=2", "--batch-size=12", "--dim=8", "--out", str(tmp_path)]
+    with monkeypatch.context() as context:
+        context.setattr("pucl.experiments.display.Display.step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert main(command) == 143
+    assert "stopped, saved at step 2 of 8; --resume goes on" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert "going on from step 2 of 8" in capsys.readouterr().err
+
+
+def test_an_ignored_signal_stays_ignored(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        display = Display()
+        monkeypatch.setattr(Display, "step", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
+        run(small(pictures, epochs=1), tmp_path / "run", display=display)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_default_directories_tell_settings_apart(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["train", "simclr", str(pictures), "--epochs=1", "--batch-size=12", "--dim=8"]
+    assert main([*command, "--correction=untrained"]) == 0
+    assert main([*command, "--correction=untrained", "--temperature=0.2"]) == 0
+    assert main([*command, "--correction=untrained", "--temperature=0.2"]) == 2  # The same command, the same directory.
+    assert "--resume, or choose another directory with --out" in capsys.readouterr().err
+    name = "simclr-pictures.npz-untrained-seed-0-epochs-1-batch-size-12-dim-8"
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {name, f"{name}-temperature-0.2"}
+
+
+def test_names_of_changes() -> None:
+    def name(recipe_name: str | None = None, **changes: Any) -> str:
+        return name_of_changes(recipe("simclr", "digits", recipe_name, **changes), recipe_name)
+
+    assert name() == ""
+    assert name(epochs=12, seed=3, correction="plain") == ""  # The recipe's own, or in the name already.
+    assert name(temperature=0.2, learning_rate=1e-05) == "-learning-rate-1e-05-temperature-0.2"
+    assert name("small") == "-recipe-small"
+    assert name("small", clip=1.0) == "-recipe-small-clip-1.0"
+    assert name(settings={"alpha": 0.2, "c": 0.1}) == "-alpha-0.2-c-0.1"
+    encoders = [name(encoder=f"mine.models{letter}small") for letter in ":/"]
+    assert encoders[0] != encoders[1]
+    assert all(re.fullmatch(r"-encoder-mine.models-small-[0-9a-f]{8}", each) for each in encoders)
+    many: dict[str, Any] = {
+        "optimiser": "lars",
+        "momentum": 0.8,
+        "weight_decay": 1e-4,
+        "warmup_epochs": 2,
+        "schedule": "cosine",
+    }
+    long, longer = name(**many, key_momentum=0.5), name(**many, key_momentum=0.6)
+    assert long != longer
+    assert max(map(len, (long, longer))) < 100
 
 
 def test_other_data_under_the_same_name(pictures: Path, tmp_path: Path) -> None:
@@ -362,7 +494,8 @@ def test_a_full_disk_loses_nothing(pictures: Path, tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 2
-    assert "File too large" in done.stderr
+    assert "cannot be saved because the file is larger than is allowed here: it needs " in done.stderr
+    assert "the limit (ulimit -f) is 0.020 MB" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [path.name for path in out.iterdir() if path.name.endswith(".part") or path.name == "result.json"]
     assert main([*command, "--resume"]) == 0
@@ -528,4 +661,4 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
         main(["train", "--help"])
     words = " ".join(capsys.readouterr().out.split())
     assert "--crop CROP Least share of an image that a view shows" in words
-    assert "--monitor MONITOR How many times in a training" in words
+    assert "--monitor-times MONITOR How many times in a training" in words

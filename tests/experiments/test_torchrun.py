@@ -1,5 +1,6 @@
 """One training in several processes, started by torchrun: the same program, the same result, and no fear of a death."""
 
+import argparse
 import json
 import os
 import signal
@@ -7,9 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from torch.distributed.run import get_args_parser
 
+from pucl.commands import compare, train
 from pucl.experiments.weights import read_weights
 
 OPTIONS = ["--epochs=60", "--width=8", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
@@ -35,6 +39,7 @@ def workers_of(parent: int) -> list[int]:
     return [int(word) for word in children.read_text().split()]
 
 
+@pytest.mark.slow
 def test_a_dead_process_is_restarted_and_the_run_goes_on(pictures: Path, tmp_path: Path) -> None:
     if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
         pytest.skip("children are found through /proc, which this system has not")
@@ -58,6 +63,7 @@ def test_a_dead_process_is_restarted_and_the_run_goes_on(pictures: Path, tmp_pat
     assert results[0]["processes"] == 2
 
 
+@pytest.mark.slow
 def test_an_error_is_told_by_all_and_ends_all(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.tex").write_text("mine")
@@ -68,4 +74,21 @@ def test_an_error_is_told_by_all_and_ends_all(pictures: Path, tmp_path: Path) ->
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
 
 
-pytestmark = pytest.mark.slow
+@pytest.mark.parametrize("command", [train, compare])
+def test_no_option_is_taken_for_one_of_torchrun(command: ModuleType) -> None:
+    """torchrun's parser also reads what follows the program: it refuses the beginning of two options of its own."""
+    own = argparse.ArgumentParser()
+    command.add_arguments(own)
+    torchrun_options = {option for action in get_args_parser()._actions for option in action.option_strings}
+    for option in (option for action in own._actions for option in action.option_strings):
+        meant = {other for other in torchrun_options if other.startswith(option)}
+        assert option in torchrun_options or not meant, f"{option} could be {meant}"
+        parsed = get_args_parser().parse_args(["-m", "pucl", "train", "simclr", "digits", option, "3"])
+        assert parsed.training_script_args[-2:] == [option, "3"]
+
+
+def test_the_old_name_of_the_monitor_is_understood() -> None:
+    for option in ("--monitor", "--monitor-times"):
+        parser = argparse.ArgumentParser()
+        train.add_arguments(parser)
+        assert parser.parse_args(["simclr", "digits", option, "3"]).monitor == 3

@@ -15,7 +15,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pucl.commands.means import add_experiment, means_of, page_of, print_table, tell_failed
+from pucl.commands.means import (
+    USUAL_BUDGET,
+    add_experiment,
+    means_of,
+    name_of_experiment,
+    page_of,
+    print_table,
+    tell_failed,
+)
 from pucl.experiments import ablations, graph_settings
 from pucl.experiments.config import choose
 from pucl.experiments.display import Display
@@ -46,13 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: 2, for graphs 3)")
     parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
-    add_experiment(parser, out="runs/ablate-SUBJECT")
+    add_experiment(parser, out="runs/ablate-SUBJECT, and the budget or epochs that were given")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left, print the tables, draw, and say where everything is."""
     choose("ablation", arguments.subject, SUBJECTS)
-    out = arguments.out or Path("runs") / f"ablate-{arguments.subject}"
+    out = arguments.out or Path("runs") / f"ablate-{arguments.subject}{name_of_experiment(arguments)}"
     return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out)
 
 
@@ -61,7 +69,7 @@ def _run_images(arguments: argparse.Namespace, out: Path) -> int:
     part = ablations.part_of_ablation(
         arguments.subject,
         arguments.data or "cifar10",
-        budget=arguments.budget or "small",
+        budget=arguments.budget or USUAL_BUDGET,
         seeds=arguments.seeds,
         changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
         root=arguments.root,

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from pucl import processes
 from pucl.commands.means import add_means, add_page, means_of, page_of, tell_failed
-from pucl.commands.train import add_run_arguments, changes, check_settings, correction_settings
+from pucl.commands.train import (
+    add_run_arguments,
+    changes,
+    check_settings,
+    correction_settings,
+    given_settings,
+    name_of_changes,
+)
 from pucl.devices import choose_device
 from pucl.experiments.compare import Comparison, compare_corrections
 from pucl.experiments.config import ROWS, GraphConfig, RunConfig, compares_cosines
@@ -40,7 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
     add_means(parser, workers="1 for images, all cores for graphs")
     add_page(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/FRAMEWORK-DATA)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where the runs go (default: runs/FRAMEWORK-DATA, and the settings that were given)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = everything if arguments.corrections is None else arguments.corrections
     corrections = [name for name in given.split(",") if name]
     means = means_of(arguments, workers=None if of_graphs and not processes.launched() else 1)
-    out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}"
+    suffix = name_of_changes(base, arguments.recipe, given_settings(arguments))
+    out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}{suffix}"
     check_settings(arguments, corrections)
     with processes.torchrun_world(choose_device(arguments.device)):
         first = processes.rank() == 0

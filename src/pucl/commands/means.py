@@ -7,12 +7,15 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pucl.commands.naming import suffix_of
 from pucl.devices import usable_cores
 from pucl.experiments.display import Display
 from pucl.experiments.grid import Means
 from pucl.experiments.tables import Part, Table, as_text, make_table
 from pucl.progress import Line, duration
 from pucl.texts import printable, say
+
+USUAL_BUDGET = "small"
 
 
 def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
@@ -23,6 +26,14 @@ def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
     add_means(parser)
     add_page(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where the runs go (default: {out})")
+
+
+def name_of_experiment(arguments: argparse.Namespace) -> str:
+    """The end of the default directory's name: what was given that makes the runs other ones."""
+    given = {name: getattr(arguments, name, None) for name in ("budget", "variant", "epochs")}
+    if given["budget"] == USUAL_BUDGET:
+        given["budget"] = None
+    return suffix_of({name: value for name, value in given.items() if value is not None})
 
 
 def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as there are cores") -> None:

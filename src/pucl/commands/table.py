@@ -13,7 +13,7 @@ interrupted continues from its checkpoint.
 import argparse
 from pathlib import Path
 
-from pucl.commands.means import add_experiment, page_of, print_table
+from pucl.commands.means import USUAL_BUDGET, add_experiment, name_of_experiment, page_of, print_table
 from pucl.experiments import table1, table2
 from pucl.experiments.config import choose
 from pucl.experiments.graph_settings import VARIANTS
@@ -43,13 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"then has the prior of the classes. One of {'; '.join(VARIANTS)}",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
-    add_experiment(parser, out="runs/table-NUMBER")
+    add_experiment(parser, out="runs/table-NUMBER, and the budget, variant or epochs that were given")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is left of the table, print it, and say where everything is."""
     choose("table of the paper", arguments.number, ("1", "2"))
-    out = arguments.out or Path("runs") / f"table-{arguments.number}"
+    out = arguments.out or Path("runs") / f"table-{arguments.number}{name_of_experiment(arguments)}"
     parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
     made = print_table(parts, out, arguments)
     say(f"page:  {page_of(out, arguments)}")
@@ -60,7 +60,7 @@ def _parts_of_1(arguments: argparse.Namespace) -> list[Part]:
     if arguments.variant is not None:
         raise ValueError("--variant is for table 2; table 1 has budgets")
     return table1.parts_of_table1(
-        arguments.budget or "small",
+        arguments.budget or USUAL_BUDGET,
         frameworks=table1.FRAMEWORKS if arguments.frameworks is None else _names(arguments.frameworks),
         data=table1.DATA if arguments.data is None else _names(arguments.data),
         rows=table1.ROWS if arguments.rows is None else _names(arguments.rows, ";"),

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pucl import processes
+from pucl.commands.naming import suffix_of
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
 from pucl.experiments.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
@@ -39,6 +40,10 @@ SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in data
 
 NOT_OPTIONS = {"framework", "data", "settings", "correction", "seed"}
 
+OPTION_OF = {"monitor": "--monitor-times"}
+"""By field: its option, where that is not the field's name. torchrun takes --monitor for options of its own that begin
+so and refuses it; without torchrun argparse accepts --monitor as an abbreviation."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl train``."""
@@ -46,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--correction", default="pucl", metavar="NAME", help="which correction (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="the run's directory (default: runs/FRAMEWORK-DATA-...)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the run's directory (default: runs/FRAMEWORK-DATA-CORRECTION-seed-N, and the settings that were given)",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument(
@@ -99,7 +107,7 @@ def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> No
             continue
         reader = _kind(field.type)
         group.add_argument(
-            f"--{field.name.replace('_', '-')}",
+            OPTION_OF.get(field.name, f"--{field.name.replace('_', '-')}"),
             dest=field.name,
             help=meanings[field.name] + _default_text(field.name),
             **(
@@ -177,6 +185,26 @@ def check_settings(arguments: argparse.Namespace, corrections: Sequence[str]) ->
             )
 
 
+def name_of_changes(config: RunConfig, recipe_name: str | None, settings: dict[str, float] | None = None) -> str:
+    """What tells a run from that of the bare command, as the end of its directory's name; empty where nothing does.
+
+    The same command gives the same name, so it finds its directory again; other settings give another name.
+
+    Args:
+        config: The run.
+        recipe_name: The recipe that was given; None for the usual one.
+        settings: Settings of corrections that were given; None for those of the run.
+    """
+    start = recipe(config.framework, config.data, recipe_name)
+    changed = {
+        field.name: value
+        for field in dataclasses.fields(config)
+        if field.name not in NOT_OPTIONS and (value := getattr(config, field.name)) != getattr(start, field.name)
+    } | (config.settings if settings is None else settings)
+    other_recipe = {} if start == recipe(config.framework, config.data) else {"recipe": recipe_name}
+    return suffix_of(other_recipe | changed)
+
+
 def _meanings(docstring: str) -> dict[str, str]:
     """What each argument of a class means, as its docstring says."""
     text = inspect.cleandoc(docstring).split("Args:")[1]
@@ -197,7 +225,7 @@ def run(arguments: argparse.Namespace) -> int:
         **changes(arguments),
     )
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
-    out = arguments.out or Path("runs") / name
+    out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
     with processes.torchrun_world(choose_device(arguments.device)):
         first = processes.rank() == 0
         display = Display(Line() if first else None)

@@ -98,7 +98,9 @@ class RunDirectory:
         passing = {self.path / ".lock", self.path / PROGRESS, *left_parts(self.path)}
         held = set(self.path.iterdir()) - passing if self.path.exists() else set()
         if held and not (self.path / "config.json").exists():
-            raise ValueError(f"{self.path} holds something else than a run of pucl: choose another directory")
+            raise ValueError(
+                f"{self.path} holds something else than a run of pucl: choose another directory with --out"
+            )
         other = self.config() if held else config  # Other programs have files of that name too.
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
@@ -111,7 +113,7 @@ class RunDirectory:
             # A run that came to nothing, such as one with a setting that cannot be, is nobody's loss.
             if self.begun and other != config:
                 differences = _differences(other, config)
-                raise ValueError(f"{self.path} holds another run: {differences}; choose another directory")
+                raise ValueError(f"{self.path} holds another run: {differences}; choose another directory with --out")
             try:
                 if not self.begun:
                     write_json(self.path / "config.json", config.as_json())

@@ -1,13 +1,12 @@
 """Many runs: what is finished is skipped, what was interrupted goes on, and one that fails does not stop the rest."""
 
 import os
-import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import torch
 
-from pucl import processes
+from pucl import processes, signals
 from pucl.devices import usable_cores
 from pucl.experiments.cluster import ray_cluster
 from pucl.experiments.config import RunConfig
@@ -24,10 +23,12 @@ from pucl.experiments.display import PROGRESS, Display, Report
 from pucl.experiments.live import Live, Positions
 from pucl.experiments.reuse import bring_finished, on_same_data
 from pucl.experiments.run import SILENT, check_checkpoint_seconds, run
+from pucl.experiments.workers import job_of_worker, start_worker, stop_of_driver
 from pucl.progress import duration
 
 NOWHERE: Positions = {}
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
+GOES_ON = "what was going on is saved; the same command goes on with it"
 
 
 Result = dict[str, Any]
@@ -217,16 +218,18 @@ def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display, 
     for number, job in enumerate(jobs, 1):
         if live is not None:
             live.send(job.place)
-            yield _run(job, out, means, live.report(job.place))
+            report: Display = live.report(job.place)
         else:
-            yield _run(job, out, means, display.labelled(f"{job.name} ({number} of {len(jobs)})"))
+            report = display.labelled(f"{job.name} ({number} of {len(jobs)})")
+        try:
+            yield _run(job, out, means, report)
+        except KeyboardInterrupt as stop:
+            raise signals.Stopped(signals.signal_of(stop), GOES_ON) from stop
 
 
 def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
-    """Several at a time. A worker that dies takes its fellows with it; what they had begun goes on from checkpoints."""
-    from joblib.externals.loky.process_executor import (  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-        TerminatedWorkerError,
-    )
+    """Several at a time. A worker that dies ends the others too; their jobs continue from their checkpoints."""
+    from joblib.externals.loky import BrokenProcessPool  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
     left = {job.place: job for job in jobs}
     deaths = 0
@@ -236,39 +239,53 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | Non
             for done in _in_workers(list(left.values()), out, means, live):
                 del left[done.job.place]
                 yield done
-        except TerminatedWorkerError:
+        except BrokenProcessPool:
             deaths = deaths + 1 if len(left) == before else 0
             if deaths == MOST_DEATHS:  # One of them takes all others with it, or there is no memory for several.
                 break
     for job in left.values():
         try:
             yield from _in_workers([job], out, means, live)
-        except TerminatedWorkerError:
-            words = "its process died again and again, alone too, perhaps for want of memory"
-            yield Done(job=job, result=None, error=words, seconds=0.0)
+        except BrokenProcessPool as error:
+            yield Done(job=job, result=None, error=_of_death(error), seconds=0.0)
+
+
+def _of_death(error: BaseException) -> str:
+    """Why a job failed whose worker died, in words; the last line of the worker's traceback where there is one."""
+    words = "its process died again and again, alone too"
+    reason = str(error.__cause__ or "").strip().splitlines()
+    return f"{words}: {reason[-1]}" if reason else f"{words}, perhaps for want of memory"
 
 
 def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
     """In processes of this machine."""
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    from joblib.externals.loky import BrokenProcessPool, get_reusable_executor  # noqa: PLC0415
 
     threads = max(1, usable_cores() // means.workers)
     with (
         warnings.catch_warnings(),
-        _interrupted_late() as stopped,
-        parallel_config(backend="loky", inner_max_num_threads=threads),
+        stop_of_driver() as stop,
+        parallel_config(
+            backend="loky", inner_max_num_threads=threads, initializer=start_worker, initargs=(os.getpid(),)
+        ),
     ):
         # Where a run took much memory, a fresh worker takes the place of its own: nothing to worry anyone with.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        # No job is sent ahead, so that after Ctrl-C none is begun.
+        # No job is sent ahead, so that after a signal none is begun.
         parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-        waiting = _sent(takewhile(lambda _: not stopped.is_set(), jobs), live)
+        waiting = _sent(takewhile(lambda _: not stop.is_set(), jobs), live)
         grid = None if live is None else live.grid
-        for done in parallel(delayed(_run_in_worker)(job, out, means, threads, grid) for job in waiting):
-            if done is not None:
-                yield done
-        if stopped.is_set():
-            raise KeyboardInterrupt("what was going on is saved; the same command goes on with it")
+        try:
+            for done in parallel(delayed(_run_in_worker)(job, out, means, threads, grid) for job in waiting):
+                if done is not None:
+                    yield done
+        except BrokenProcessPool:
+            if not stop.is_set():
+                raise
+        if stop.is_set():
+            get_reusable_executor(kill_workers=True).shutdown(kill_workers=True)  # Signals may still wait in workers.
+            raise stop.exception(GOES_ON)
 
 
 def _sent(jobs: Iterable[Job], live: Live | None) -> Iterator[Job]:
@@ -317,27 +334,13 @@ def _in_background(work: Callable[[], list[Done | None]]) -> "Future[list[Done |
     return result
 
 
-@contextmanager
-def _interrupted_late() -> Iterator[threading.Event]:
-    """Ctrl-C as an event: it reaches the workers as well, who save what they are at and return."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: event.set())
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _run_in_worker(job: Job, out: Path, means: Means, threads: int, grid: str | None = None) -> Done | None:
-    """One job in a process of its own, that tells a grid how it goes; None if it was interrupted."""
-    _leave_with_parent()
+    """One job in a process of its own that reports its progress to a grid; None if a signal stopped it."""
     torch.set_num_threads(threads)
     display = SILENT if grid is None else Report(file=out / job.place / PROGRESS, grid=grid)
     try:
-        return _run(job, out, means, display)
+        with job_of_worker():
+            return _run(job, out, means, display)
     except KeyboardInterrupt:
         return None
 
@@ -362,21 +365,3 @@ def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
         with suppress(OSError):
             (out / job.place / PROGRESS).unlink(missing_ok=True)  # Also that of a grid that was killed.
     return Done(job=job, result=result, error=None, seconds=time.monotonic() - began)
-
-
-_watched = threading.Event()
-
-
-def _leave_with_parent() -> None:
-    """End this worker when the grid that started it is gone: it would hold directories that the next one needs."""
-    if _watched.is_set():
-        return
-    _watched.set()
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="pucl-parent").start()

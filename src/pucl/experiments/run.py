@@ -1,15 +1,12 @@
 """One run from configuration to result: train, embed, probe, keep."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from pucl import processes
+from pucl import processes, signals
 from pucl.contrast.embeddings import NotFiniteError
 from pucl.devices import check_precision, choose_device, peak_memory, reset_peak_memory
 from pucl.experiments.config import NOT_TRAINED, ORACLE, GraphConfig, RunConfig
@@ -58,12 +55,13 @@ def run(
     need_safetensors()  # Now, so that the end of a training does not fail for want of it.
     directory, place = RunDirectory(out), choose_device(device)
     check_precision(place, config.precision)
-    with ExitStack() as claim:
-        processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=place)))
+    with signals.raised(), _resumable(directory), ExitStack() as claim:
+        with signals.held():
+            processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=place)))
         finished = processes.from_first(directory.result)
         if processes.from_first(lambda: directory.begun) and not (resume or processes.restarted()):
             state = "was begun: go on with" if finished is None else "is finished: have it again with"
-            raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory")
+            raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory with --out")
         if finished is not None:
             if "data" in finished:
                 check_same_data(directory, finished["data"], make_task(config, root).fingerprint())
@@ -134,12 +132,12 @@ def train(
     with ExitStack() as ending:
         if board is not None:
             ending.callback(board.close)
-        stop = ending.enter_context(_interrupts())
+        stop = ending.enter_context(signals.noted())
 
         def after_step() -> None:
             if processes.any_of(stop.is_set(), training.device):
                 log.keep(training)
-                raise KeyboardInterrupt(f"saved at step {training.step} of {training.steps}; --resume goes on")
+                raise stop.exception(f"saved at step {training.step} of {training.steps}; --resume goes on")
             if time.monotonic() - log.saved > checkpoint_seconds:
                 log.keep(training)
             display.step(training.position() | {"unit": task.unit})
@@ -220,6 +218,17 @@ def build_plan(config: RunConfig, samples: int) -> Plan:
     return plan
 
 
+@contextmanager
+def _resumable(directory: RunDirectory) -> Iterator[None]:
+    """Let whoever stops a run outside of its training know that the training is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop) or not directory.begun:
+            raise
+        raise signals.Stopped(signals.signal_of(stop), "the training is saved; --resume goes on") from stop
+
+
 def check_checkpoint_seconds(seconds: float) -> None:
     """Refuse what is no time between checkpoints."""
     if not seconds >= 0:  # NaN neither.
@@ -237,22 +246,3 @@ def _prepare(config: RunConfig, root: Path | None) -> None:
 def _monitored(epoch: float, config: RunConfig) -> bool:
     """Whether the monitor looks after this epoch: so many times in a training, evenly, and at the end."""
     return int(epoch * config.monitor / config.epochs) > int((epoch - 1) * config.monitor / config.epochs)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C and termination as an event that is looked at between steps, where the state is whole."""
-    event = threading.Event()
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        event.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
