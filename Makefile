@@ -21,8 +21,8 @@ check: $(READY)  ## the quick part of it, for every commit
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
-bench: $(READY)  ## time and memory of the losses
-	$(BIN)/pucl bench loss
+bench: $(READY)  ## time and memory of the losses; `python -m benchmarks --help` lists the other benchmarks
+	$(BIN)/python -m benchmarks loss
 
 format: $(READY)
 	$(BIN)/ruff format

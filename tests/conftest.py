@@ -1,9 +1,7 @@
-"""What many tests share: where the golden vectors are, tiles small enough that there are many, and a few graphs."""
+"""What many tests share: small tiles, fixed seeds, and a few graphs."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jaxtyping
 import numpy as np
@@ -11,24 +9,6 @@ import pytest
 import torch
 
 from pucl.data.sources.shapes import make_shapes
-
-GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
-
-
-def golden_cases(*families: str) -> list[Any]:
-    """The golden cases of these families as pytest parameters; one that skips with a reason where there are none."""
-    index = GOLDEN / "vectors.json"
-    if not index.exists():
-        return [pytest.param(None, marks=pytest.mark.skip(reason="the golden vectors are not beside this checkout"))]
-    cases = [case for case in json.loads(index.read_text())["cases"] if case["family"] in families]
-    return [pytest.param(case, id=case["name"]) for case in cases]
-
-
-def golden_arrays(case: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Inputs and expected outputs of a golden case."""
-    with np.load(GOLDEN / case["file"]) as arrays:
-        return {name: torch.tensor(arrays[name]) for name in arrays.files}
-
 
 torch.set_num_threads(1)  # The tests are many and small, and run side by side.
 

@@ -18,7 +18,7 @@ LAYERS = [
     {"functional", "floored", "together", "priors"},
     {"losses", "frameworks"},
     {"adapters", "training", "evaluation"},
-    {"experiments", "benchmarks", "reports", "doctor"},
+    {"experiments", "reports", "doctor"},
     {"commands"},
     {"cli", "__init__", "__main__"},
 ]
@@ -67,6 +67,14 @@ def test_imports_point_one_way(path: Path) -> None:
             assert LAYER_OF[rest[0]] <= LAYER_OF[part], f"{part} may not import {module}"
         elif package != "pucl" and part in ONLY and package not in sys.stdlib_module_names:
             assert package in ONLY[part], f"{part} may import only {ONLY[part]}, not {module}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_package_needs_nothing_else_of_the_repository(path: Path) -> None:
+    """Folders beside src are not installed."""
+    beside = {each.name for each in SOURCE.parents[1].iterdir() if each.is_dir()}
+    assert {"benchmarks", "scripts", "tests"} <= beside
+    assert not beside & {module.split(".")[0] for module in imports_of(path)}
 
 
 def test_torch_distributed_has_one_importer() -> None:

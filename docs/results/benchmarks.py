@@ -25,11 +25,11 @@ def benchmarks_page(
         "rounds, with quartiles. *Products* are the bare matrix products that streaming cannot do without. Peaks of "
         "memory are above inputs, each in a process of its own.",
         "",
-        f"Made by `{usual['command']}`:",
+        f"Made by `{command_of(usual)}`:",
         "",
         *benchmark_table(usual),
         "",
-        f"Where the matrix would not fit, made by `{large['command']}`:",
+        f"Where the matrix would not fit, made by `{command_of(large)}`:",
         "",
         *benchmark_table(large),
         "",
@@ -49,6 +49,12 @@ def benchmarks_page(
     return "\n".join(lines) + "\n"
 
 
+def command_of(record: dict[str, Any]) -> str:
+    """The command that measures this again. Older records name `pucl bench`, which had the same options."""
+    command: str = record["command"]
+    return command.replace("pucl bench ", "python -m benchmarks ", 1)
+
+
 def training_section(record: dict[str, Any]) -> list[str]:
     """What a training step costs beyond its encoder, and what views cost."""
     machine, settings = record["machine"], record["settings"]
@@ -63,7 +69,7 @@ def training_section(record: dict[str, Any]) -> list[str]:
         f"*Plain format* is the bare encoder in torch's default memory format over the same with channels last, "
         f"which is what encoders use. Peaks are those of a first step, the optimiser's state included.",
         "",
-        f"Made by `{record['command']}`:",
+        f"Made by `{command_of(record)}`:",
         "",
         *training_table(record),
     ]
@@ -129,7 +135,7 @@ def graphs_section(record: dict[str, Any], one_thread: dict[str, Any] | None = N
     lines = [
         "## Graphs",
         "",
-        f"Made by `{record['command']}` with torch {record['versions']['torch']}, {machine['threads']} threads.",
+        f"Made by `{command_of(record)}` with torch {record['versions']['torch']}, {machine['threads']} threads.",
     ]
     if record["training"]:
         lines += [
@@ -146,7 +152,7 @@ def graphs_section(record: dict[str, Any], one_thread: dict[str, Any] | None = N
         lines += [
             "",
             "With one thread, which each run of a comparison or table has where there are as many runs as cores, made "
-            f"by `{one_thread['command']}`:",
+            f"by `{command_of(one_thread)}`:",
             "",
             *graph_training_table(one_thread),
         ]
@@ -213,7 +219,7 @@ def grid_section(record: dict[str, Any]) -> list[str]:
     return [
         "## Runs side by side",
         "",
-        f"Made by `{record['command']}`: a grid of {settings['runs']} runs ({settings['framework']} on "
+        f"Made by `{command_of(record)}`: a grid of {settings['runs']} runs ({settings['framework']} on "
         f"{settings['data']}), each with one thread, one at a time and {settings['workers']} at a time. The numbers "
         f"that the runs came to are {'the same' if record['equal'] else 'NOT the same'}.",
         "",

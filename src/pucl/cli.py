@@ -25,7 +25,6 @@ COMMANDS = {
     "report": "make one page of runs: table, curves, map of the embeddings, and the nearest samples of any anchor",
     "runs": "list the runs that there are",
     "theory": "check Lemma 1 and Theorem 1 by numbers, and draw the biases against the bound",
-    "bench": "measure time and memory, against the plain form and the peers",
     "doctor": "check this installation and what this machine can do",
 }
 """Every command is a module of `pucl.commands` with `add_arguments` and `run`, imported only when it is called."""

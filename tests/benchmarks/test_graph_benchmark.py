@@ -13,12 +13,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pucl.benchmarks import graph
-from pucl.benchmarks import svm as svm_benchmark
-from pucl.benchmarks.graph import CORRECTION_SETTINGS, Settings
-from pucl.benchmarks.graph_steps import BareLoss, BareNetwork, Watched, as_usual, in_epochs, make_steps
-from pucl.benchmarks.measure import FEWEST, MOST, Timings
-from pucl.cli import main
+from benchmarks import graph
+from benchmarks import svm as svm_benchmark
+from benchmarks.__main__ import main
+from benchmarks.graph import CORRECTION_SETTINGS, Settings
+from benchmarks.graph_steps import BareLoss, BareNetwork, Watched, as_usual, in_epochs, make_steps
+from benchmarks.timing import FEWEST, MOST, Timings
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS
 from pucl.data import GraphBatch, GraphSet, load_graphs
@@ -42,9 +42,9 @@ QUICKLY = ["--data=shapes", "--limit=16", "--seconds=0.02", "--threads=1", "--fo
 
 
 def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
-    """What `pucl bench graph` writes with these options."""
+    """What `python -m benchmarks graph` writes with these options."""
     out = tmp_path / "figures.json"
-    assert main(["bench", "graph", *QUICKLY, "--out", str(out), *options]) == 0
+    assert main(["graph", *QUICKLY, "--out", str(out), *options]) == 0
     record: dict[str, Any] = json.loads(out.read_text())
     return record
 
@@ -101,12 +101,12 @@ def test_both_tables_are_printed_and_all_figures_kept(tmp_path: Path, capsys: py
 def test_record_says_how_it_was_made(tmp_path: Path) -> None:
     record = run_bench(tmp_path, "--corrections=plain", "--root", str(tmp_path))
     words = record["command"].split()
-    assert words[:3] == ["pucl", "bench", "graph"]
+    assert words[:4] == ["python", "-m", "benchmarks", "graph"]
     assert {"--data=shapes", "--limit=16", "--corrections=plain", "--batch-size=128", "--no-scale"} <= set(words)
     assert record["settings"]["root"] == str(tmp_path)
     assert record["versions"]["torch"] == torch.__version__
     assert record["machine"]["threads"] == 1
-    again = run_bench(tmp_path, *[word for word in words[3:] if not word.startswith("--out")])
+    again = run_bench(tmp_path, *[word for word in words[4:] if not word.startswith("--out")])
     assert again["settings"] == record["settings"]
 
 
@@ -135,7 +135,7 @@ def test_embeddings_of_sets_that_are_not_there_are_made_up(tmp_path: Path, capsy
     (note,) = record["notes"]
     assert note.startswith("Not trained on: ptc, not found")
     printed = capsys.readouterr()
-    assert "going on without: PTC_MR is not in" in printed.err
+    assert "continuing without a data set: PTC_MR is not in" in printed.err
     lines = printed.out.split("\n\n")[2].splitlines()[3:]
     assert ["made up" in line for line in lines] == [False, True]
     record = run_bench(tmp_path, *options, "--no-training")
@@ -151,7 +151,7 @@ def test_embeddings_are_those_of_the_untrained_encoder(monkeypatch: pytest.Monke
 
     def measured(settings: Any, embeddings: Any, progress: Any) -> Any:
         given.update(embeddings)
-        return svm_benchmark.SVMRecord(settings=settings, rows=(), machine={})
+        return []
 
     monkeypatch.setattr(graph, "measure_svm", measured)
     settings = Settings(data=("shapes",), limit=16, threads=1, training=False, folds=2)
@@ -167,9 +167,9 @@ def test_another_accuracy_fails_the_benchmark(
 ) -> None:
     another = SVMResult(accuracies=(0.0, 0.0), costs=(1.0, 1.0), validation=())
     monkeypatch.setattr(svm_benchmark, "cross_validated_svm", lambda *_, **__: another)
-    assert main(["bench", "graph", *QUICKLY, "--no-training"]) == 1
+    assert main(["graph", *QUICKLY, "--no-training"]) == 1
     printed = capsys.readouterr()
-    assert "must give the same accuracy and choose the same C on every fold, and do not: shapes" in printed.err
+    assert "must give the same accuracy and choose the same C on every fold, but do not: shapes" in printed.err
     assert "NO" in printed.out
 
 
@@ -205,14 +205,14 @@ def test_without_scikit_learn_nothing_is_evaluated(tmp_path: Path, monkeypatch: 
         (["--threads", "0"], "threads is how many cores torch may use: expected at least 1, got 0$"),
         (["--seconds", "0"], "seconds is about how long a correction is timed on a set: .* got 0.0$"),
         (["--folds", "1"], "folds is in how many parts the graphs are held back: expected at least 2, got 1$"),
-        (["--rounds", "0"], "rounds is how often everyone has a turn: expected at least 1, got 0$"),
+        (["--rounds", "0"], "rounds is how often each contender is timed: expected at least 1, got 0$"),
         (["--out", "/no/such/directory/figures.json"], "out is the file for the figures: .* got /no/such/directory"),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "graph", *options]) == 2
+    assert main(["graph", *options]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("pucl bench: ")
+    assert line.startswith("benchmarks graph: ")
     with pytest.raises(ValueError, match=message):
         raise ValueError(line)
 

@@ -12,13 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pucl.benchmarks import train
-from pucl.benchmarks import views as views_benchmark
-from pucl.benchmarks.measure import FEWEST, MOST, Peak, Spread
-from pucl.benchmarks.train import BareEncoder, BareLoss, Settings, Witness, make_steps, make_training, witness_step
-from pucl.benchmarks.views import ViewsCost
-from pucl.cli import main
-from pucl.commands.bench.train import train_sentences
+from benchmarks import train
+from benchmarks import views as views_benchmark
+from benchmarks.__main__ import main
+from benchmarks.memory import Peak
+from benchmarks.timing import FEWEST, MOST, Spread
+from benchmarks.train import BareEncoder, BareLoss, Settings, Witness, make_steps, make_training, witness_step
+from benchmarks.train_report import train_sentences
+from benchmarks.views import ViewsCost
 from pucl.contrast.compare import compare
 from pucl.training.loop import Training
 
@@ -26,10 +27,10 @@ CONTENDERS = {"step", "encoder", "encoder_plain_format", "views", "loss", "optim
 
 
 def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
-    """What `pucl bench train` writes with these options."""
+    """What `python -m benchmarks train` writes with these options."""
     out = tmp_path / "figures.json"
     quickly = ["--encoders=small", "--batch-size=4", "--size=8", "--seconds=0.02", "--threads=1"]
-    assert main(["bench", "train", *quickly, "--out", str(out), *options]) == 0
+    assert main(["train", *quickly, "--out", str(out), *options]) == 0
     record: dict[str, Any] = json.loads(out.read_text())
     return record
 
@@ -81,8 +82,8 @@ def test_record_has_every_part_of_every_framework(tmp_path: Path) -> None:
 def test_record_says_how_it_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = run_bench(tmp_path, "--no-memory", "--no-views")
     assert record["command"].startswith(
-        "pucl bench train --encoders=small --frameworks=simclr --batch-size=4 --size=8 --threads=1 --seconds=0.02 "
-        "--no-memory --no-views --out="
+        "python -m benchmarks train --encoders=small --frameworks=simclr --batch-size=4 --size=8 --threads=1 "
+        "--seconds=0.02 --no-memory --no-views --out="
     )
     assert record["versions"]["torch"] == torch.__version__
     assert record["machine"]["threads"] == 1
@@ -91,7 +92,7 @@ def test_record_says_how_it_was_made(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "1 of 1: simclr with small at batch 4" in printed.err
     assert printed.out.splitlines()[3].split()[:3] == ["simclr", "small", "4"]
     assert "A step of simclr with small takes" in printed.out
-    words = record["command"].split()[3:-1]
+    words = record["command"].split()[4:-1]
     assert run_bench(tmp_path, *words)["settings"] == record["settings"]
 
 
@@ -149,9 +150,9 @@ def test_peaks_come_from_fresh_processes(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "train", *options]) == 2
+    assert main(["train", *options]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("pucl bench: ")
+    assert line.startswith("benchmarks train: ")
     with pytest.raises(ValueError, match=message):
         raise ValueError(line)
 

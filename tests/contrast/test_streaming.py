@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.memory import peak_memory
 from examples import ALL, related_views
-from pucl.benchmarks.measure import peak_memory
 from pucl.contrast import streaming
 from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, softplus, summarise
 from pucl.contrast.pairing import pair_local_global

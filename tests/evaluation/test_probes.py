@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from conftest import golden_arrays, golden_cases
+from golden_cases import golden_arrays, golden_cases
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, LinearProbe, Probe, probes
 
 Data = tuple[NDArray[np.float32], NDArray[np.int64]]

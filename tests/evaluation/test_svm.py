@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from conftest import golden_arrays, golden_cases
+from golden_cases import golden_arrays, golden_cases
 from pucl.data import ExtraMissingError
 from pucl.evaluation import (
     FullBatchLinearProbe,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conftest import golden_arrays, golden_cases
+from golden_cases import golden_arrays, golden_cases
 from pucl.views import operators
 from pucl.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION
 

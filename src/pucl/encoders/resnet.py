@@ -18,7 +18,7 @@ STEMS: dict[Stem, tuple[int, int]] = {"small": (3, 1), "half": (4, 2), "ordinary
 MEMORY_FORMAT = torch.channels_last
 """How activations lie in memory: the channels of a pixel side by side.
 
-Convolutions on a CPU are faster so than in torch's plain format; `pucl bench train` measures by how much, and
+Convolutions on a CPU are faster so than in torch's plain format; `python -m benchmarks train` measures by how much, and
 docs/benchmarks.md shows it. The parameters keep torch's plain layout, which suits every file format.
 """
 

@@ -9,7 +9,7 @@ from pucl.contrast.streaming import blocks, exponentials, rows, softplus
 from pucl.contrast.summary import Summary
 from pucl.shapes import Float, Tensor
 
-PAYS_FROM = 1 << 17  # Logits from which streaming is faster than holding them; `pucl bench loss` shows it.
+PAYS_FROM = 1 << 17  # Logits from which streaming is faster than holding them; `python -m benchmarks loss` shows it.
 NODES_PAY_FROM = 1 << 16  # The same for nodes against graphs, whose slopes are made on the way forth.
 BLOCKS_PAY_FROM = 1 << 26  # The same for what goes by blocks of rows: slower, but 256 MiB a matrix is enough.
 

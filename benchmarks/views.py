@@ -1,9 +1,9 @@
-"""What views cost: SimCLR's, made of a whole batch at once, and image by image with Pillow.
+"""Time of SimCLR's views: a whole batch at once with pucl, and image by image with Pillow.
 
-Pillow's pipeline is that of the reference programs: the same operators with the same chances, in 8 bits, one image at a
-time. It comes in two forms. *Usual* is what torchvision's transforms do with a picture: chances are drawn from torch,
-number by number, and the end of the way is torch's too. *Lean* does the same with Python's own random numbers and
-numpy, which nobody's program does, but which shows what Pillow itself takes.
+The Pillow pipeline is that of the reference programs: the same operators with the same probabilities, in 8 bits, one
+image at a time. There are two versions. *Usual* works like torchvision's transforms: it draws each random number from
+torch and ends in a torch tensor. *Lean* uses Python's random numbers and numpy. No program does that, but it shows the
+time of Pillow itself.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
-from pucl.benchmarks.measure import Spread, interleave, torch_threads
+from benchmarks.timing import Spread, interleave, torch_threads
 from pucl.devices import usable_cores
 from pucl.views import SimCLRViews
 
@@ -27,18 +27,18 @@ SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsCost:
-    """Milliseconds for one view of each image of a batch, and how many times as fast ours are.
+    """Milliseconds for one view of each image of a batch, and the speed-up of ours.
 
     Args:
         batch: Number of images.
         size: Side of images and views in pixels.
         threads: Threads of torch; Pillow has one.
-        rounds: How often both were timed, in turn.
+        rounds: Number of rounds.
         ours: Milliseconds of a batch with `pucl.views`.
-        pillow: Milliseconds of a batch with Pillow in the usual way.
-        lean: The same in the lean way.
-        speedup: The usual time over ours, round by round.
-        lean_speedup: The lean time over ours.
+        pillow: Milliseconds of a batch with Pillow, usual version.
+        lean: Milliseconds of a batch with Pillow, lean version.
+        speedup: Time of the usual version over ours, round by round.
+        lean_speedup: Time of the lean version over ours.
     """
 
     batch: int
@@ -60,14 +60,14 @@ def measure_views(
     threads: int | None = None,
     recipe: SimCLRViews | None = None,
 ) -> ViewsCost:
-    """Time both ways of making views in turn.
+    """Time pucl and both versions with Pillow in turn.
 
     Args:
         batch: Number of images.
         size: Side of the images in pixels, and of the views unless a recipe says otherwise.
-        seconds: About how long.
+        seconds: About how long to measure.
         threads: Threads of torch; by default as many as there are cores to use.
-        recipe: What is done to the images; by default SimCLR's views.
+        recipe: The augmentation; by default SimCLR's.
     """
     if importlib.util.find_spec("PIL") is None:
         raise ModuleNotFoundError("views are timed against Pillow, which is not installed: pip install pillow")
@@ -101,18 +101,18 @@ def measure_views(
 
 @runtime_checkable
 class Way(Protocol):
-    """Where chances come from, and how a picture becomes a tensor."""
+    """Source of random numbers, and conversion of a picture to a tensor."""
 
     def uniform(self, low: float, high: float) -> float:
-        """A number between these."""
+        """A random number between these."""
         ...
 
     def whole(self, most: int) -> int:
-        """A whole number from 0 to this."""
+        """A random whole number from 0 to this."""
         ...
 
     def order(self, count: int) -> list[int]:
-        """The numbers below this in random order."""
+        """The numbers below this, shuffled."""
         ...
 
     def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
@@ -121,21 +121,21 @@ class Way(Protocol):
 
 
 class Usual:
-    """As torchvision does it: each number a tensor, and tensors at the end."""
+    """As torchvision does it: random numbers and arithmetic with torch."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
 
     def uniform(self, low: float, high: float) -> float:
-        """A number between these."""
+        """A random number between these."""
         return torch.empty(1).uniform_(low, high, generator=self._generator).item()
 
     def whole(self, most: int) -> int:
-        """A whole number from 0 to this."""
+        """A random whole number from 0 to this."""
         return int(torch.randint(0, most + 1, (1,), generator=self._generator).item())
 
     def order(self, count: int) -> list[int]:
-        """The numbers below this in random order."""
+        """The numbers below this, shuffled."""
         numbers: list[int] = torch.randperm(count, generator=self._generator).tolist()
         return numbers
 
@@ -150,21 +150,21 @@ class Usual:
 
 
 class Lean:
-    """The least that Python can do: its own random numbers, and numpy at the end."""
+    """The least overhead in Python: its own random numbers, and arithmetic with numpy."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 (no secret depends on it)
 
     def uniform(self, low: float, high: float) -> float:
-        """A number between these."""
+        """A random number between these."""
         return self._random.uniform(low, high)
 
     def whole(self, most: int) -> int:
-        """A whole number from 0 to this."""
+        """A random whole number from 0 to this."""
         return self._random.randint(0, most)
 
     def order(self, count: int) -> list[int]:
-        """The numbers below this in random order."""
+        """The numbers below this, shuffled."""
         return self._random.sample(range(count), count)
 
     def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:

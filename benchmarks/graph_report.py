@@ -1,57 +1,19 @@
-"""``pucl bench graph``: its options, and its report for people."""
+"""``python -m benchmarks graph``: tables and sentences."""
 
-import argparse
 import statistics
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
-from pucl.benchmarks.graph import EVALUATION_AIM, TRAINING_AIM, Report, Row, Settings, measure_graphs
-from pucl.benchmarks.svm import SVMRow
-from pucl.commands.bench.shared import (
-    Section,
-    Subject,
-    add_effort,
-    add_names,
-    add_switch,
-    aligned,
-    extremes,
-    figure,
-    ratio,
-    settings_from,
-    time,
-)
+from benchmarks.graph import EVALUATION_AIM, TRAINING_AIM, Report, Row, Settings, measure_graphs
+from benchmarks.subject import Section, Subject
+from benchmarks.svm import SVMRow
+from benchmarks.text import aligned, extremes, figure, ratio, time
 
 PARTS = ("batch", "loss", "optimiser")
-"""Of a training, which have a column each."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Sets of graphs, corrections, what is measured, and how long."""
-    usual = Settings()
-    add_names(parser, "--data", "which sets of graphs; embeddings of those that are not there are made up", usual.data)
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument("--limit", type=int, metavar="N", help="use only this many graphs of a set (default: all)")
-    add_names(parser, "--corrections", "which of plain, deb, hard, ring and pucl", usual.corrections)
-    parser.add_argument(
-        "--batch-size", type=int, default=usual.batch_size, metavar="N", help="graphs in a step (default: %(default)s)"
-    )
-    add_effort(parser, usual, "each correction is timed on each set")
-    add_switch(parser, "training", "measure training over the bare network", usual.training)
-    add_switch(parser, "svm", "measure the evaluation against scikit-learn's", usual.svm)
-    add_switch(parser, "scale", "measure the evaluation with scaled features too", usual.scale)
-    for name, meaning in (
-        ("folds", "outer folds of the evaluation"),
-        ("inner-folds", "folds in which C is chosen"),
-        ("rounds", "turns of each way of evaluation"),
-    ):
-        default: int = getattr(usual, name.replace("-", "_"))
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{meaning} (default: %(default)s)"
-        )
+"""Parts of a training that have a column each."""
 
 
 def show(report: Report) -> list[Section]:
-    """Training, then evaluation; what was not measured has no section, unless nothing was."""
+    """A section for training and one for evaluation, each only if it was measured; at least one."""
     sections = []
     if report.training:
         sections.append(Section(training_table(report.training), training_sentences(report.training)))
@@ -65,7 +27,7 @@ def show(report: Report) -> list[Section]:
 
 
 def training_table(rows: Sequence[Row]) -> str:
-    """One line for each set of graphs and correction."""
+    """A table with one row per set of graphs and correction."""
     columns = [
         ("training", ""),
         ("correction", ""),
@@ -95,7 +57,7 @@ def training_table(rows: Sequence[Row]) -> str:
 
 
 def training_sentences(rows: Sequence[Row]) -> list[str]:
-    """What the table comes to."""
+    """Sentences that sum up the table."""
     over_network, over_gin = (
         [(row, row.ratios[f"training/{bare}"].median) for row in rows] for bare in ("network", "gin")
     )
@@ -104,8 +66,8 @@ def training_sentences(rows: Sequence[Row]) -> list[str]:
     (of_least, low_gin), (of_most, high_gin) = extremes(over_gin)
     sentences = [
         f"Training takes {figure(low)} ({_place(least)}) to {figure(high)} ({_place(most)}) times as long as the bare "
-        f"network, forward and backward of GIN and its two heads on the same batches; the aim is {TRAINING_AIM:g} at "
-        f"most, and {kept} of {len(rows)} are within it.",
+        f"network (forward and backward of GIN and its two heads on the same batches). The aim is {TRAINING_AIM:g} at "
+        f"most, which {kept} of {len(rows)} reach.",
         f"It takes {figure(low_gin)} ({_place(of_least)}) to {figure(high_gin)} ({_place(of_most)}) times as long as "
         f"GIN alone.",
     ]
@@ -117,19 +79,20 @@ def training_sentences(rows: Sequence[Row]) -> list[str]:
         kept = sum(value <= TRAINING_AIM for _, value in usual)
         sentences.insert(
             1,
-            f"Of the same network made of torch_geometric's layers it takes {figure(low)} ({_place(least)}) to "
-            f"{figure(high)} ({_place(most)}) times as long; {kept} of {len(usual)} are within the aim.",
+            f"Compared with the same network made of torch_geometric's layers it takes {figure(low)} "
+            f"({_place(least)}) to {figure(high)} ({_place(most)}) times as long, and {kept} of {len(usual)} reach the "
+            f"aim.",
         )
     return sentences
 
 
 def svm_table(rows: Sequence[SVMRow], jobs: int, made_up: Collection[str] = ()) -> str:
-    """One line for each set of embeddings.
+    """A table with one row per set of embeddings.
 
     Args:
         rows: The evaluations.
-        jobs: Threads of ours, and processes of scikit-learn's second turn.
-        made_up: Sets whose embeddings are.
+        jobs: Threads of ours, and processes of scikit-learn where it runs in parallel.
+        made_up: Sets with random embeddings.
     """
     columns = [
         ("evaluation", ""),
@@ -161,16 +124,16 @@ def svm_table(rows: Sequence[SVMRow], jobs: int, made_up: Collection[str] = ()) 
 
 
 def svm_sentences(rows: Sequence[SVMRow], jobs: int) -> list[str]:
-    """What the table comes to."""
+    """Sentences that sum up the table."""
     if not rows:
         return []
     (least, low), (most, high) = extremes([(row, row.ratios["sklearn"]) for row in rows])
     kept = sum(row.ratios["sklearn"] >= EVALUATION_AIM for row in rows)
     equal = sum(row.equal for row in rows)
     sentences = [
-        f"scikit-learn's grid search, as it comes, takes {figure(low)} ({_scaled(least)}) to {figure(high)} "
-        f"({_scaled(most)}) times as long as ours on {_count(jobs, 'thread')}; the aim is {EVALUATION_AIM:g} at least, "
-        f"and {kept} of {len(rows)} reach it."
+        f"scikit-learn's grid search in one process takes {figure(low)} ({_scaled(least)}) to {figure(high)} "
+        f"({_scaled(most)}) times as long as ours on {_count(jobs, 'thread')}. The aim is {EVALUATION_AIM:g} at least, "
+        f"which {kept} of {len(rows)} reach."
     ]
     if jobs > 1:
         (least, low), (most, high) = extremes([(row, row.ratios["sklearn jobs"]) for row in rows])
@@ -182,9 +145,9 @@ def svm_sentences(rows: Sequence[SVMRow], jobs: int) -> list[str]:
 
 
 def disagreements(report: Report) -> list[str]:
-    """Where scikit-learn and we came to something else."""
+    """Evaluations in which scikit-learn and pucl differ."""
     return [
-        f"scikit-learn and pucl must give the same accuracy and choose the same C on every fold, and do not: "
+        f"scikit-learn and pucl must give the same accuracy and choose the same C on every fold, but do not: "
         f"{_scaled(row)}"
         for row in report.svm
         if not row.equal
@@ -204,9 +167,9 @@ def _count(number: int, word: str) -> str:
 
 
 GRAPH = Subject(
-    purpose="time of training on graphs over that of the bare network, and of the SVM evaluation over scikit-learn's",
-    add_arguments=add_arguments,
-    settings=lambda arguments: settings_from(Settings, arguments),
+    name="graph",
+    purpose="time of training on graphs compared with the bare network, and of the SVM evaluation with scikit-learn",
+    settings=Settings,
     measure=measure_graphs,
     show=show,
     failures=disagreements,

@@ -1,31 +1,25 @@
-"""What training and evaluation on graphs cost: InfoGraph over its bare network, and our SVM against scikit-learn's.
+"""Time of training and evaluation on graphs: InfoGraph compared with its bare network, our SVM with scikit-learn's.
 
-The measure of training is the bare network: forward and backward of GIN and its two heads on the very batches that the
-training had, made beforehand, with outputs summed instead of compared. What is beyond it are batches, the loss, the
-optimiser and the books that are kept. A second measure is the same network as one would write it with torch_geometric,
-where that is installed: ours is the quicker of the two, and so the stricter measure. A third is GIN alone, to which
-heads count as overhead too.
+The baseline of training is the bare network: forward and backward of GIN and its two heads on the same batches, which
+are made beforehand, with outputs summed instead of compared. Batches, loss, optimiser and logging are overhead. There
+are two more baselines: the same network with layers of torch_geometric, if that is installed, which is slower than ours
+and so less strict; and GIN alone, for which the heads are overhead too.
 """
 
 import importlib.util
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from pucl.benchmarks.graph_steps import BareNetwork, in_epochs, make_steps
-from pucl.benchmarks.measure import (
-    MOST,
-    Spread,
-    check_effort,
-    interleave,
-    library_versions,
-    machine_facts,
-    torch_threads,
-)
-from pucl.benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
-from pucl.benchmarks.train import Figures
+from benchmarks.graph_steps import BareNetwork, in_epochs, make_steps
+from benchmarks.machine import library_versions, machine_facts
+from benchmarks.options import check_effort, check_names, option
+from benchmarks.subject import Progress
+from benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
+from benchmarks.timing import MOST, Spread, interleave, torch_threads
+from benchmarks.train import Figures
 from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
 from pucl.data import DataMissingError
@@ -48,55 +42,35 @@ CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
     "ring": {},
     "pucl": {"alpha": 0.5, "c": 0.02},
 }
-"""What corrections are set to: as for two balanced classes."""
+"""Settings of the corrections, for two balanced classes."""
 
 TRAINING_AIM = 1.3
-"""How many times the bare network a training should take at most."""
+"""Largest ratio of training to the bare network that we aim for."""
 EVALUATION_AIM = 4.0
-"""How many times as long as ours scikit-learn's evaluation, as it comes, should take at least."""
+"""Smallest ratio of scikit-learn's time with one process to ours that we aim for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is measured, and how long.
+    """What is measured, and for how long."""
 
-    Args:
-        data: Sets of graphs, as `pucl.data.load_graphs` takes them. A known set that is not there is not trained on,
-            and its embeddings are made up.
-        root: Where data are kept; see `pucl.data.data_root`.
-        limit: Use only this many graphs of a set; None uses all.
-        corrections: Each is measured on each set.
-        batch_size: Graphs in a step.
-        threads: Threads of torch and of our SVM, and processes of scikit-learn's second turn.
-        seconds: About how long each correction is timed on each set.
-        training: Whether training is measured.
-        svm: Whether the evaluation is.
-        scale: Whether it is once more with standardised features.
-        folds: Outer folds of the evaluation.
-        inner_folds: Those in which C is chosen.
-        rounds: How often each way of evaluation has its turn.
-    """
-
-    data: tuple[str, ...] = DATA
-    root: Path | None = None
-    limit: int | None = None
-    corrections: tuple[str, ...] = ("plain", "pucl")
-    batch_size: int = 128
-    threads: int = field(default_factory=usable_cores)
-    seconds: float = 60.0
-    training: bool = True
-    svm: bool = True
-    scale: bool = False
-    folds: int = FOLDS
-    inner_folds: int = INNER_FOLDS
-    rounds: int = 1
+    data: tuple[str, ...] = option(DATA, "which sets of graphs; a known set that is missing gets random embeddings")
+    root: Path | None = option(None, "directory of the data sets (default: $PUCL_DATA or a cache)")
+    limit: int | None = option(None, "use only this many graphs of a set (default: all)")
+    corrections: tuple[str, ...] = option(("plain", "pucl"), "which of plain, deb, hard, ring and pucl")
+    batch_size: int = option(128, "graphs in a step")
+    threads: int = option(usable_cores, "threads of torch and of our SVM, and processes of scikit-learn")
+    seconds: float = option(60.0, "about how long each correction is timed on each set")
+    training: bool = option(True, "measure training compared with the bare network")
+    svm: bool = option(True, "measure the SVM evaluation compared with scikit-learn")
+    scale: bool = option(False, "measure the SVM evaluation with standardised features too")
+    folds: int = option(FOLDS, "outer folds of the SVM evaluation")
+    inner_folds: int = option(INNER_FOLDS, "folds in which C is chosen")
+    rounds: int = option(1, "rounds of the SVM evaluation")
 
     def __post_init__(self) -> None:
-        for meaning, names in (("sets of graphs", self.data), ("corrections", self.corrections)):
-            if not names or len(set(names)) < len(names):
-                raise ValueError(
-                    f"{meaning} are what is measured: expected different names, got {', '.join(names) or 'none'}"
-                )
+        check_names("sets of graphs", self.data)
+        check_names("corrections", self.corrections)
         for name in self.corrections:
             choose("correction", name, tuple(CORRECTIONS))
         if not (self.training or self.svm):
@@ -107,7 +81,7 @@ class Settings:
         check_effort(self.threads, self.seconds, "a correction is timed on a set")
         for name, parts in (("folds", self.folds), ("inner_folds", self.inner_folds)):
             check_range(name, "in how many parts the graphs are held back", parts, "at least 2", parts >= 2)
-        check_range("rounds", "how often everyone has a turn", self.rounds, "at least 1", self.rounds >= 1)
+        check_range("rounds", "how often each contender is timed", self.rounds, "at least 1", self.rounds >= 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,17 +89,20 @@ class Row:
     """Training with one correction on one set of graphs.
 
     Args:
-        data, correction: Which.
-        graphs, features, batch: Number of graphs, features of a node, and graphs in a step.
-        steps_per_epoch: Of the training.
-        unit: What the times are of: ``"epoch"``, or ``"step"`` where there was no time for `FEWEST` epochs.
-        rounds: How many of these.
-        contenders: ``"training"`` (all of it), ``"network"`` (bare), ``"torch_geometric"`` (the same of its layers) and
-            ``"gin"`` (alone); parts of the training by themselves: ``"batch"`` (making it of the set), ``"loss"`` (of
-            given embeddings, forward and backward) and ``"optimiser"``. If the training has graphs folded also
-            ``"folded_network"``, the bare one on these, and ``"whole_batch"``, making one of graphs as they are. Their
-            ``nanoseconds_by_round`` are of steps always.
-        ratios: ``"training/network"`` and so on: epoch by epoch or step by step, the median.
+        data: Name of the set.
+        correction: Name of the correction.
+        graphs: Number of graphs.
+        features: Features of a node.
+        batch: Graphs in a step.
+        steps_per_epoch: Steps in an epoch of the training.
+        unit: What one time covers: an ``"epoch"``, or a ``"step"`` if there was no time for `FEWEST` epochs.
+        rounds: Number of epochs or steps that were timed.
+        contenders: ``"training"`` (all of it), ``"network"`` (bare), ``"torch_geometric"`` (the network with its
+            layers) and ``"gin"`` (the encoder alone); parts of the training alone: ``"batch"`` (making a batch),
+            ``"loss"`` (forward and backward, from given embeddings) and ``"optimiser"``. If the training folds graphs
+            also ``"folded_network"``, the bare network on folded graphs, and ``"whole_batch"``, making a batch that is
+            not folded. Their ``nanoseconds_by_round`` are always those of steps.
+        ratios: Ratios of times, such as ``"training/network"``, taken epoch by epoch or step by step.
     """
 
     data: str
@@ -142,13 +119,15 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Both measurements, and what a reader needs to judge them.
+    """Training and evaluation, with the versions and the machine that they depend on.
 
     Args:
-        aims: What training should take at most over the bare network, and scikit-learn at least over ours.
-        training: Empty if not asked for.
-        svm: Evaluations; empty if not asked for or not possible.
-        made_up: Sets whose embeddings are made up, in their size, since they are not there.
+        versions: Versions of libraries.
+        machine: Facts of the machine.
+        aims: Largest ratio of training to the bare network, and smallest ratio of scikit-learn to ours.
+        training: One row for each set and correction; empty if training was not measured.
+        svm: One row for each set; empty if the evaluation was not measured.
+        made_up: Sets that are missing, which were evaluated on random embeddings of their size.
         notes: Sentences on what could not be measured.
     """
 
@@ -161,13 +140,8 @@ class Report:
     notes: list[str]
 
 
-def measure_graphs(settings: Settings, progress: Callable[[str], object]) -> Report:
-    """Measure training and evaluation on every set.
-
-    Args:
-        settings: What and how long.
-        progress: Told in a few words what comes next.
-    """
+def measure_graphs(settings: Settings, progress: Progress) -> Report:
+    """Measure training and evaluation on every set."""
     machine = machine_facts() | {"threads": settings.threads}
     tasks: dict[str, GraphTask] = {}
     missing: dict[str, DataMissingError] = {}
@@ -179,9 +153,9 @@ def measure_graphs(settings: Settings, progress: Callable[[str], object]) -> Rep
                 raise
             missing[name] = error
     if not tasks and not settings.svm:
-        raise next(iter(missing.values()))  # There is nothing to measure.
+        raise next(iter(missing.values()))  # Nothing is left to measure.
     for reason in missing.values():
-        progress(f"going on without: {reason}")
+        progress(f"continuing without a data set: {reason}")
     notes = []
     if missing and settings.training:
         notes.append(f"Not trained on: {', '.join(missing)}, not found; `pucl data get NAME` fetches a set.")
@@ -199,7 +173,7 @@ def measure_graphs(settings: Settings, progress: Callable[[str], object]) -> Rep
     )
 
 
-def _measure_trainings(tasks: dict[str, GraphTask], settings: Settings, progress: Callable[[str], object]) -> list[Row]:
+def _measure_trainings(tasks: dict[str, GraphTask], settings: Settings, progress: Progress) -> list[Row]:
     cases = [(name, correction) for name in tasks for correction in settings.corrections]
     rows = []
     for number, (name, correction) in enumerate(cases, start=1):
@@ -236,9 +210,9 @@ def _measure_training(name: str, correction: str, task: GraphTask, settings: Set
 
 
 def _measure_evaluations(
-    tasks: dict[str, GraphTask], missing: Collection[str], settings: Settings, progress: Callable[[str], object]
+    tasks: dict[str, GraphTask], missing: Collection[str], settings: Settings, progress: Progress
 ) -> tuple[list[SVMRow], list[str]]:
-    """Evaluations, and sentences on those that could not be."""
+    """Rows of evaluations, and sentences on sets that could not be evaluated."""
     for package, name in (("sklearn", "scikit-learn"), ("numba", "numba")):
         if importlib.util.find_spec(package) is None:
             return [], [f"Not evaluated: {name} is not installed: pip install {name}."]
@@ -264,12 +238,12 @@ def _measure_evaluations(
             jobs=settings.threads,
             rounds=settings.rounds,
         )
-        rows += measure_svm(chosen, embeddings, lambda words: progress(f"evaluation of {words}")).rows
+        rows += measure_svm(chosen, embeddings, lambda text: progress(f"evaluation of {text}"))
     return rows, notes
 
 
 def _config(name: str, settings: Settings) -> RunConfig:
-    """A run as `pucl train` has it, with more steps than can be timed."""
+    """The configuration of `pucl train`, with more steps than can be timed."""
     return recipe("infograph", name, limit=settings.limit, batch_size=settings.batch_size, epochs=MOST + 3)
 
 
@@ -285,7 +259,7 @@ def _build(task: GraphTask) -> InfoGraph:
 
 
 def _published_size(name: str) -> tuple[int, int, int] | None:
-    """Graphs, classes, and nodes of a graph on average, of a set that is known; None where they are not."""
+    """Number of graphs, classes, and nodes per graph on average of a known set; None for other sets."""
     source = known_graphs(name)
     if source is None or source.published is None:
         return None

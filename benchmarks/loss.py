@@ -1,28 +1,21 @@
-"""What a loss costs: forward and backward, held as a matrix, streamed, and as peers have it.
+"""Time and memory of a loss, forward and backward: dense, streaming, and in other libraries (peers).
 
-The measure of all of them are the bare matrix products. Whoever streams makes every tile of logits twice, forward and
-again backward, and multiplies it by the embeddings for the gradient; nothing else has to be.
+The lower bound is the time of the bare matrix products. Streaming computes every tile of logits twice, once forward and
+once backward, and multiplies it by the embeddings for the gradient. No streaming implementation can do less.
 """
 
 import importlib.metadata
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
-from pucl.benchmarks.measure import (
-    Peak,
-    Spread,
-    Step,
-    available_memory,
-    check_effort,
-    interleave,
-    library_versions,
-    machine_facts,
-    peak_in_child,
-    torch_threads,
-)
+from benchmarks.machine import library_versions, machine_facts
+from benchmarks.memory import Peak, Step, available_memory, peak_in_child
+from benchmarks.options import check_effort, option
+from benchmarks.subject import Progress
+from benchmarks.timing import Spread, interleave, torch_threads
 from pucl.contrast.correction import check_range
 from pucl.contrast.streaming import TILE
 from pucl.devices import usable_cores
@@ -40,23 +33,23 @@ LOSSES: dict[str, Callable[..., ContrastiveLoss]] = {
 }
 
 SEED = 0
-NOISE = 0.5  # Of the second view: its cosine to the first is then about .9, and no anchor is at the floor.
+NOISE = 0.5  # Makes the cosine of two views about 0.9, so that no anchor is at the floor.
 WARM_UP_BATCH = 32
-FLOAT = 4  # Bytes.
-DENSE_MATRICES = 8  # Matrices of logits, ranks and gradients that exist at one time: Ring's. The others hold about 6.
-AGREEMENT = 1e-4  # Relative difference up to which two losses are the same number in float32.
+FLOAT = 4  # Bytes of a float32.
+DENSE_MATRICES = 8  # Matrices of logits, ranks and gradients that Ring holds at one time; the others hold about 6.
+AGREEMENT = 1e-4  # Relative difference up to which two losses count as equal in float32.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Somebody else's form of one of our losses.
+    """A loss of another library that equals one of ours.
 
     Args:
-        distribution: Its name in the package index.
+        distribution: Name of the library in the package index.
         loss: Which of our losses it computes.
-        load: Imports it and gives its loss at a temperature.
-        floats: How many float32 numbers it holds at a batch size, at least.
-        cubic: Whether time and memory grow with the cube of the batch, so that it has to stop early.
+        load: Imports the library and returns its loss at a temperature.
+        floats: How many float32 numbers it holds at least at a batch size.
+        cubic: Whether time and memory grow with the cube of the batch; such a peer runs at small batches only.
     """
 
     distribution: str
@@ -96,27 +89,16 @@ PEERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is measured, and how long.
+    """What is measured, and for how long."""
 
-    Args:
-        batch_sizes: Samples in a batch, each in two views; 2 or more.
-        losses: Names out of `LOSSES`.
-        dim: Length of an embedding.
-        temperature: What cosines are divided by.
-        threads: Threads of torch; by default as many as there are cores to use.
-        seconds: About how long each loss is timed at each batch size.
-        memory: Whether peaks of memory are measured too, each in a process of its own.
-        peer_limit: The largest batch for peers whose cost grows with the cube of it.
-    """
-
-    batch_sizes: tuple[int, ...] = (256, 1024, 4096)
-    losses: tuple[str, ...] = tuple(LOSSES)
-    dim: int = 128
-    temperature: float = 0.5
-    threads: int = field(default_factory=usable_cores)
-    seconds: float = 5.0
-    memory: bool = True
-    peer_limit: int = 256
+    batch_sizes: tuple[int, ...] = option((256, 1024, 4096), "samples in a batch, each in two views")
+    losses: tuple[str, ...] = option(tuple(LOSSES), "which losses")
+    dim: int = option(128, "length of an embedding")
+    temperature: float = option(0.5, "divisor of the cosines")
+    threads: int = option(usable_cores, "threads of torch")
+    seconds: float = option(5.0, "about how long each loss is timed at each batch size")
+    memory: bool = option(True, "measure peak memory too, each in a new process")
+    peer_limit: int = option(256, "largest batch for peers whose cost grows with the cube of the batch")
 
     def __post_init__(self) -> None:
         if not self.batch_sizes or min(self.batch_sizes) < 2 or len(set(self.batch_sizes)) < len(self.batch_sizes):
@@ -150,13 +132,13 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One contender at one loss and batch size: what it took, or why it did not run.
+    """Figures of one contender for one loss at one batch size.
 
     Args:
         milliseconds: Time of forward and backward together.
-        nanoseconds_by_round: The same, as measured; None where it sat a round out.
-        loss: The value that it gave; None for the bare products, which have none.
-        peak: How far memory rose; None if that was not asked for.
+        nanoseconds_by_round: The measured times; None in rounds that it skipped.
+        loss: The value that it computed; None for the bare products, which compute none.
+        peak: Peak memory; None if it was not measured.
         skipped: Why it did not run; None if it did.
     """
 
@@ -172,11 +154,12 @@ class Row:
     """One loss at one batch size.
 
     Args:
-        loss, batch: Which.
-        rounds: How often the contenders were timed in turn.
-        floored: Share of the anchors at the floor; those cost as much as others but learn less.
+        loss: Name of the loss.
+        batch: Samples in the batch.
+        rounds: Number of rounds.
+        floored: Share of the anchors at the floor; they cost as much as others but learn less.
         contenders: ``"dense"``, ``"streaming"``, ``"products"`` (the bare matrix products), and peers.
-        ratios: ``"dense/streaming"`` and so on: time by time, the median over the rounds.
+        ratios: Ratios of times, such as ``"dense/streaming"``, taken round by round.
     """
 
     loss: str
@@ -188,7 +171,7 @@ class Row:
 
     @property
     def disagreement(self) -> str | None:
-        """Which contender gave another loss than streaming, if any: then the comparison is void."""
+        """The contender whose loss differs from that of streaming, if there is one. Its times mean nothing."""
         ours = self.contenders["streaming"].loss
         for name, figures in self.contenders.items():
             if ours is not None and figures.loss is not None and abs(figures.loss - ours) > AGREEMENT * abs(ours):
@@ -198,7 +181,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All rows, and what a reader needs to judge them."""
+    """All rows, with the versions and the machine that they depend on."""
 
     versions: dict[str, str]
     absent_peers: dict[str, str]
@@ -206,19 +189,14 @@ class Report:
     rows: list[Row]
 
 
-def measure_losses(settings: Settings, progress: Callable[[str], object]) -> Report:
-    """Measure every loss at every batch size.
-
-    Args:
-        settings: What and how long.
-        progress: Told in a few words what comes next.
-    """
+def measure_losses(settings: Settings, progress: Progress) -> Report:
+    """Measure every loss at every batch size."""
     machine = machine_facts() | {"threads": settings.threads}
     present, absent = find_peers() if any(peer.loss in settings.losses for peer in PEERS.values()) else ([], {})
     cells = [(loss, batch) for batch in settings.batch_sizes for loss in settings.losses]
     rows = []
     with torch_threads(settings.threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FlooredWarning)  # The report says how many are.
+        warnings.simplefilter("ignore", FlooredWarning)  # The report has their share.
         for number, (loss, batch) in enumerate(cells, start=1):
             progress(f"{number} of {len(cells)}: {loss} at batch {batch}")
             rows.append(_measure_cell(loss, batch, present, settings))
@@ -290,7 +268,7 @@ def _measure_cell(loss: str, batch: int, peers: Sequence[str], settings: Setting
 
 
 def _why_skip(contender: str, batch: int, settings: Settings) -> str | None:
-    """The reason why a contender cannot run at this batch size, if there is one."""
+    """Why a contender cannot run at this batch size; None if it can."""
     if contender in ("streaming", "products"):
         return None
     peer = PEERS.get(contender)
@@ -306,7 +284,7 @@ def _why_skip(contender: str, batch: int, settings: Settings) -> str | None:
 
 
 def make_views(batch: int, dim: int) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]:
-    """Two views as an encoder in training gives them: alike within a sample, unlike between samples."""
+    """Two random views: similar within a sample, dissimilar between samples, as in training."""
     generator = torch.Generator().manual_seed(SEED)
     first = torch.randn(batch, dim, generator=generator)
     second = first + NOISE * torch.randn(batch, dim, generator=generator)
@@ -316,7 +294,7 @@ def make_views(batch: int, dim: int) -> tuple[Float[Tensor, "batch dim"], Float[
 def make_step(
     contender: str, loss: str, views: tuple[Tensor, Tensor], temperature: float
 ) -> Callable[[], Tensor | None]:
-    """Forward and backward of one contender; the step gives the value of the loss, if there is one."""
+    """A step of one contender: forward and backward. It returns the loss, or None for the bare products."""
     if contender == "products":
         return BareProducts(views).run
     if contender in PEERS:
@@ -337,15 +315,15 @@ def make_step(
 def ready_step(
     *, contender: str, loss: str, batch: int, dim: int, temperature: float, threads: int
 ) -> Callable[[], Tensor | None]:
-    """A step in a fresh process, its inputs in place and its libraries at work already: what `peak_in_child` calls."""
+    """A step for `peak_in_child`, with inputs allocated and libraries warmed up."""
     torch.set_num_threads(threads)
-    warnings.simplefilter("ignore")  # What there is to warn of, the parent has said.
+    warnings.simplefilter("ignore")  # The parent process has warned already.
     make_step(contender, loss, make_views(WARM_UP_BATCH, dim), temperature)()
     return make_step(contender, loss, make_views(batch, dim), temperature)
 
 
 def floored_share(loss: str, batch: int, settings: Settings) -> float:
-    """The share of the anchors that this loss has at the floor."""
+    """The share of the anchors at the floor of this loss."""
     module = LOSSES[loss](temperature=settings.temperature, streaming=True)
     with torch.no_grad():
         module(*make_views(batch, settings.dim))
@@ -353,14 +331,14 @@ def floored_share(loss: str, batch: int, settings: Settings) -> float:
 
 
 class BareProducts:
-    """The matrix products that streaming two views cannot do without, tile by tile, and nothing else.
+    """The matrix products that streaming needs for two views, tile by tile, and nothing else.
 
-    Of all views against all views a tile stands for its mirror image too, so the tiles on and above the diagonal will
-    do. Forward, each is made once. Backward, it is made again, and multiplied by the embeddings of its columns for the
-    gradient of its rows; above the diagonal also by those of its rows for the gradient of its columns.
+    The matrix of all views against all views is symmetric, so tiles on and above the diagonal are enough. The forward
+    pass computes each tile once. The backward pass computes it again and multiplies it by the embeddings of its columns
+    for the gradient of its rows, and above the diagonal by those of its rows for the gradient of its columns.
 
     Args:
-        views: Embeddings whose number and length count, and nothing else.
+        views: Embeddings; only their shapes matter.
     """
 
     def __init__(self, views: tuple[Tensor, Tensor]) -> None:
@@ -373,7 +351,7 @@ class BareProducts:
 
     @torch.no_grad()
     def run(self) -> None:
-        """All products of one forward and one backward pass, into buffers that exist already."""
+        """All products of one forward and one backward pass, written into existing buffers."""
         for rows, columns in self.tiles:
             self._logits(rows, columns)
         for rows, columns in self.tiles:

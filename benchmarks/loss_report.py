@@ -1,60 +1,12 @@
-"""``pucl bench loss``: its options, and its report for people."""
+"""``python -m benchmarks loss``: tables and sentences."""
 
-import argparse
-
-from pucl.benchmarks.loss import PEERS, Report, Row, Settings, measure_losses
-from pucl.commands.bench.shared import (
-    Section,
-    Subject,
-    add_effort,
-    add_memory,
-    add_names,
-    aligned,
-    extremes,
-    figure,
-    peak,
-    peak_bytes,
-    ratio,
-    settings_from,
-    time,
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Batch sizes, losses, and how long."""
-    usual = Settings()
-    parser.add_argument(
-        "--batch-sizes",
-        default=",".join(map(str, usual.batch_sizes)),
-        metavar="N,N,...",
-        help="samples in a batch, each in two views (default: %(default)s)",
-    )
-    add_names(parser, "--losses", "which losses", usual.losses)
-    parser.add_argument("--dim", type=int, default=usual.dim, help="length of an embedding (default: %(default)s)")
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=usual.temperature,
-        help="what cosines are divided by (default: %(default)s)",
-    )
-    add_effort(parser, usual, "each loss is timed at each batch size")
-    add_memory(parser, usual.memory)
-    parser.add_argument(
-        "--peer-limit",
-        type=int,
-        default=usual.peer_limit,
-        metavar="N",
-        help="largest batch for peers whose cost grows with its cube (default: %(default)s)",
-    )
-
-
-def make_settings(arguments: argparse.Namespace) -> Settings:
-    """What is measured."""
-    return settings_from(Settings, arguments, batch_sizes=_batch_sizes(arguments.batch_sizes))
+from benchmarks.loss import PEERS, Report, Row, Settings, measure_losses
+from benchmarks.subject import Section, Subject
+from benchmarks.text import aligned, extremes, figure, peak, peak_bytes, ratio, time
 
 
 def loss_table(report: Report) -> str:
-    """One line for each loss and batch size."""
+    """A table with one row per loss and batch size."""
     peers = [name for name in PEERS if any(name in row.contenders for row in report.rows)]
     columns = [
         ("loss", ""),
@@ -87,7 +39,7 @@ def loss_table(report: Report) -> str:
 
 
 def loss_sentences(report: Report) -> list[str]:
-    """What the table comes to, and what is not in it."""
+    """Sentences that sum up the table and name what is missing from it."""
     sentences = []
     against_dense = _medians(report, "dense/streaming")
     if against_dense:
@@ -125,16 +77,16 @@ def loss_sentences(report: Report) -> list[str]:
 
 
 def disagreements(report: Report) -> list[str]:
-    """Where contenders computed something else."""
+    """Rows in which contenders computed different losses."""
     return [
-        f"contenders must compute the same loss, and do not: {row.disagreement}"
+        f"contenders must compute the same loss, but do not: {row.disagreement}"
         for row in report.rows
         if row.disagreement is not None
     ]
 
 
 def _notes(report: Report) -> list[str]:
-    """Why something is missing, and what a reader would regret not to know."""
+    """Sentences on contenders that did not run, missing peaks and floored anchors."""
     notes = []
     for row in report.rows:
         for name, figures in row.contenders.items():
@@ -156,20 +108,10 @@ def _place(row: Row) -> str:
     return f"{row.loss}, batch {row.batch}"
 
 
-def _batch_sizes(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(",") if word)
-    except ValueError:
-        raise ValueError(
-            f"batch sizes are the numbers of samples in a batch: expected whole numbers with commas between, "
-            f"such as 256,1024, got {text!r}"
-        ) from None
-
-
 LOSS = Subject(
-    purpose="time and peak memory of each loss, forward and backward: dense, streaming, and as peers have it",
-    add_arguments=add_arguments,
-    settings=make_settings,
+    name="loss",
+    purpose="time and peak memory of each loss, forward and backward: dense, streaming, and in other libraries",
+    settings=Settings,
     measure=measure_losses,
     show=lambda report: [Section(loss_table(report), loss_sentences(report))],
     failures=disagreements,

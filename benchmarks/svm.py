@@ -1,27 +1,23 @@
-"""What the SVM evaluation of graphs costs: ours, and scikit-learn's grid search inside its folds.
+"""Time of the SVM evaluation of graphs: ours, and scikit-learn's grid search inside its folds.
 
-Both get the same embeddings in turn, in one run, and must give the same accuracy on every fold.
+Both get the same embeddings in turn, in one process, and must reach the same accuracy on every fold.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.benchmarks.measure import machine_facts
-from pucl.contrast.correction import check_range
-from pucl.devices import usable_cores
+from benchmarks.subject import Progress
 from pucl.evaluation import SVMResult, cross_validated_svm
-from pucl.evaluation.svm import COSTS
+from pucl.evaluation.folds import FOLDS
+from pucl.evaluation.svm import COSTS, INNER_FOLDS
 
 Embedded = tuple[NDArray[np.floating], NDArray[np.integer]]
 """Features [graph, dim] and the class of each graph."""
-
-SHAPES = {"PTC_MR": (344, 2, 14), "ENZYMES": (600, 6, 33), "DD": (1178, 2, 284)}
-"""Graphs, classes, and nodes of a graph on average, of the data sets whose embeddings `pooled_features` imitates."""
 
 WIDTH, LAYERS = 32, 3
 NODE_FEATURES = 8
@@ -29,35 +25,23 @@ NODE_FEATURES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class SVMSettings:
-    """What is measured, and how often.
+    """How the evaluation is run and timed.
 
     Args:
-        shapes: Names out of `SHAPES`: embeddings of that size are made up. Not used where embeddings are given.
         folds: Outer folds.
         inner_folds: Inner folds, in which C is chosen out of `COSTS`.
-        scale: Whether features are standardised by each training set.
-        jobs: Threads of ours, and processes of the second of scikit-learn's turns.
-        rounds: How often each contender has its turn.
-        seed: Of embeddings and folds.
+        scale: Standardise features by each training set.
+        jobs: Threads of ours, and processes of scikit-learn where it runs in parallel.
+        rounds: Number of rounds.
+        seed: Seed of the folds.
     """
 
-    shapes: tuple[str, ...] = tuple(SHAPES)
-    folds: int = 10
-    inner_folds: int = 5
+    folds: int = FOLDS
+    inner_folds: int = INNER_FOLDS
     scale: bool = False
-    jobs: int = field(default_factory=usable_cores)
+    jobs: int = 1
     rounds: int = 1
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.shapes if name not in SHAPES]
-        if not self.shapes or unknown:
-            raise ValueError(
-                f"shapes are the sets whose size is imitated: expected some of {', '.join(SHAPES)}, "
-                f"got {', '.join(self.shapes) or 'none'}"
-            )
-        check_range("jobs", "how many cores are used", self.jobs, "at least 1", self.jobs >= 1)
-        check_range("rounds", "how often everyone has a turn", self.rounds, "at least 1", self.rounds >= 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +49,15 @@ class SVMRow:
     """One set of embeddings.
 
     Args:
-        name: Of the set.
-        graphs, dim, classes: Its size.
+        name: Name of the set.
+        graphs: Number of graphs.
+        dim: Dimension of the embeddings.
+        classes: Number of classes.
         scaled: Whether features were standardised.
-        seconds: By contender, in each round: ``"sklearn"`` as it comes, ``"sklearn jobs"`` on all cores, ``"ours"``.
-        ratios: scikit-learn's time over ours in the same round, the median; as it comes, and on all cores.
-        accuracies: On each outer fold, ours.
-        equal: Whether scikit-learn's are the same numbers, and the chosen C too.
+        seconds: Times of each round, for ``"sklearn"`` (one process), ``"sklearn jobs"`` (all cores) and ``"ours"``.
+        ratios: scikit-learn's time over ours in the same round, the median; with one process, and on all cores.
+        accuracies: Our accuracy on each outer fold.
+        equal: Whether scikit-learn has the same accuracies and chose the same C on every fold.
     """
 
     name: str
@@ -85,41 +71,14 @@ class SVMRow:
     equal: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class SVMRecord:
-    """All sets, and the machine on which they were measured."""
-
-    settings: SVMSettings
-    rows: tuple[SVMRow, ...]
-    machine: dict[str, object]
-
-
-def _silence(_words: str) -> None:
-    """Report nothing."""
-
-
-def measure_svm(
-    settings: SVMSettings,
-    embeddings: Mapping[str, Embedded] | None = None,
-    progress: Callable[[str], object] = _silence,
-) -> SVMRecord:
-    """Time the evaluation of each set of embeddings, by scikit-learn and by us in turn.
-
-    Args:
-        settings: What, and how often.
-        embeddings: By name; None makes up those that the settings ask for.
-        progress: Told in words what is done next.
-    """
-    facts = machine_facts()
-    if embeddings is None:
-        embeddings = {name: pooled_features(*SHAPES[name], seed=settings.seed) for name in settings.shapes}
+def measure_svm(settings: SVMSettings, embeddings: Mapping[str, Embedded], progress: Progress) -> list[SVMRow]:
+    """Time the evaluation of each set of embeddings, by scikit-learn and by us in turn."""
     _warm_up(settings)
-    rows = tuple(_measure_set(name, embedded, settings, progress) for name, embedded in embeddings.items())
-    return SVMRecord(settings=settings, rows=rows, machine=facts)
+    return [_measure_set(name, embedded, settings, progress) for name, embedded in embeddings.items()]
 
 
 def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | None) -> SVMResult:
-    """The same protocol as a user of scikit-learn writes it."""
+    """The same protocol as a user of scikit-learn would write it."""
     from sklearn.model_selection import (  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
         GridSearchCV,
         StratifiedKFold,
@@ -144,10 +103,10 @@ def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | N
 def pooled_features(
     graphs: int, classes: int, nodes: int, *, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Embeddings as an untrained encoder gives them: sums over the nodes of rings of random length, of three layers.
+    """Random embeddings like those of an untrained encoder, for a set of graphs that is not on this machine.
 
-    Classes differ a little in the features of their nodes. Sums make large graphs long vectors, as sum pooling does,
-    and values differ widely in size.
+    The graphs are rings of random length. Node features differ a little between classes, pass through three random
+    layers, and are summed over the nodes, so that large graphs have long vectors.
     """
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(graphs) % classes)
@@ -166,7 +125,7 @@ def pooled_features(
     return np.concatenate(pooled, axis=1), labels
 
 
-def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress: Callable[[str], object]) -> SVMRow:
+def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress: Progress) -> SVMRow:
     features = np.asarray(embedded[0], dtype=np.float64)
     labels = np.asarray(embedded[1])
     contenders: dict[str, Callable[[], SVMResult]] = {
@@ -212,7 +171,7 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
 
 
 def _warm_up(settings: SVMSettings) -> None:
-    """What comes once is not counted: scikit-learn is imported and its processes are there, and ours is compiled."""
+    """Import scikit-learn, start its processes and compile our solver, which would otherwise be timed."""
     few = pooled_features(8, 2, 3)
     search_with_sklearn(few, replace(settings, folds=2, inner_folds=2), None)
     cross_validated_svm(*few, folds=2, inner_folds=2)

@@ -1,32 +1,24 @@
-"""What a training step costs beyond the encoder that it trains, and what views cost.
+"""Time and memory of a training step on images, compared with the bare encoder, and the time of views.
 
-The measure of a step is the bare encoder: forward and backward of the very tensors that a step has given it, with the
-very gradients that came back, and nothing else. For MoCo the forward pass of the key encoder counts as encoder too, and
-a batch that the framework encodes in parts is encoded in parts. Heads count as overhead, with views, loss, optimiser
-and the books that are kept.
+The baseline is the bare encoder: forward and backward with the same tensors and the same gradients as in the step, and
+nothing else. MoCo's forward pass of the key encoder is part of the baseline, and a batch that the framework encodes in
+parts is encoded in parts. Heads, views, loss, optimiser and logging are overhead.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from pucl.benchmarks.measure import (
-    MOST,
-    Peak,
-    Spread,
-    Step,
-    check_effort,
-    interleave,
-    library_versions,
-    machine_facts,
-    peak_in_child,
-    torch_threads,
-)
-from pucl.benchmarks.views import ViewsCost, measure_views
+from benchmarks.machine import library_versions, machine_facts
+from benchmarks.memory import Peak, Step, peak_in_child
+from benchmarks.options import check_effort, check_names, option
+from benchmarks.subject import Progress
+from benchmarks.timing import MOST, Spread, interleave, torch_threads
+from benchmarks.views import ViewsCost, measure_views
 from pucl.contrast.compare import compare
 from pucl.contrast.correction import Correction, check_range
 from pucl.contrast.pairs import Pairs
@@ -44,48 +36,36 @@ from pucl.training.loop import Plan, Training, module_of
 from pucl.training.optimisers import make_optimiser
 
 SEED = 0
-BATCHES = 4  # Of images; more would only take longer to make.
-VIEWS = {"simclr": 2, "moco": 2, "cmc": 1}  # How often a framework makes views of its batch.
-LEARNING_RATE = 1e-5  # So small that hundreds of steps, some with the gradients of another, lead nowhere.
+BATCHES = 4  # Size of the data set; more images would only take longer to generate.
+VIEWS = {"simclr": 2, "moco": 2, "cmc": 1}  # How many times a step makes views of its batch.
+LEARNING_RATE = 1e-5  # Small, so that weights stay sound although the optimiser is also timed on old gradients.
 WARM_UP_BATCH = 8
-VIEWS_SECONDS = 10.0  # Views are quick; longer says no more.
+VIEWS_SECONDS = 10.0  # Views are quick, so this is enough.
 AIMS = {"small": 1.35, "resnet18": 1.15}
-"""How many times the bare encoder a step of SimCLR should take at most, by encoder: at batch 256, images of 32 x 32."""
+"""By encoder: largest ratio of step to bare encoder that we aim for, for SimCLR at batch 256 and 32 x 32 pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is measured, and how long.
+    """What is measured, and for how long."""
 
-    Args:
-        encoders: By name, as `pucl.encoders.make_encoder` takes it.
-        frameworks: Out of simclr, moco and cmc; each is measured with each encoder.
-        batch_size: Images in a step, 4 or more.
-        size: Side of the images in pixels.
-        threads: Threads of torch; by default as many as there are cores to use.
-        seconds: About how long each framework is timed with each encoder.
-        memory: Whether peaks of memory are measured too, each in a process of its own.
-        views: Whether views are timed against Pillow's.
-    """
-
-    encoders: tuple[str, ...] = ("small", "resnet18")
-    frameworks: tuple[str, ...] = ("simclr",)
-    batch_size: int = 256
-    size: int = 32
-    threads: int = field(default_factory=usable_cores)
-    seconds: float = 60.0
-    memory: bool = True
-    views: bool = True
+    encoders: tuple[str, ...] = option(("small", "resnet18"), "which encoders, by name or as package.module:callable")
+    frameworks: tuple[str, ...] = option(("simclr",), "which of simclr, moco and cmc, each with each encoder")
+    batch_size: int = option(256, "images in a step, at least 4")
+    size: int = option(32, "side of the images in pixels")
+    threads: int = option(usable_cores, "threads of torch")
+    seconds: float = option(60.0, "about how long each framework is timed with each encoder")
+    memory: bool = option(True, "measure peak memory too, each in a new process")
+    views: bool = option(True, "time views against Pillow's")
 
     def __post_init__(self) -> None:
-        for meaning, names, known in (("framework", self.frameworks, FRAMEWORKS), ("encoder", self.encoders, None)):
-            if not names or len(set(names)) < len(names):
-                raise ValueError(
-                    f"{meaning}s are what is measured: expected different names, got {', '.join(names) or 'none'}"
-                )
-            for name in names:
-                if known is not None or ":" not in name:
-                    choose(meaning, name, known or tuple(ARCHITECTURES))
+        check_names("frameworks", self.frameworks)
+        check_names("encoders", self.encoders)
+        for name in self.frameworks:
+            choose("framework", name, FRAMEWORKS)
+        for name in self.encoders:
+            if ":" not in name:
+                choose("encoder", name, tuple(ARCHITECTURES))
         check_range("batch_size", "the number of images in a step", self.batch_size, "at least 4", self.batch_size >= 4)
         check_range("size", "the side of the images in pixels", self.size, "at least 4", self.size >= 4)
         check_effort(self.threads, self.seconds, "a framework is timed with an encoder")
@@ -93,12 +73,12 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One contender: what it took.
+    """Figures of one contender.
 
     Args:
-        milliseconds: Its time.
-        nanoseconds_by_round: The same, as measured; None where it sat a round out.
-        peak: How far memory rose, the optimiser's state included; None if that was not asked for.
+        milliseconds: Time of one call.
+        nanoseconds_by_round: The measured times; None in rounds that it skipped.
+        peak: Peak memory, including the optimiser's state; None if it was not measured.
     """
 
     milliseconds: Spread
@@ -111,13 +91,16 @@ class Row:
     """One framework with one encoder.
 
     Args:
-        framework, encoder, batch, size: Which.
-        rounds: How often the contenders were timed in turn.
-        images_per_second: Of whole steps, at their median time.
-        contenders: ``"step"`` and ``"encoder"`` (bare); parts of the step by themselves: ``"views"``, ``"loss"`` (all
+        framework: Name of the framework.
+        encoder: Name of the encoder.
+        batch: Images in a step.
+        size: Side of the images in pixels.
+        rounds: Number of rounds.
+        images_per_second: Throughput of whole steps, at their median time.
+        contenders: ``"step"`` and ``"encoder"`` (bare); parts of the step alone: ``"views"``, ``"loss"`` (all
             comparisons, forward and backward) and ``"optimiser"``; and ``"encoder_plain_format"``, the bare encoder
-            with channels not last but as torch has them by default.
-        ratios: ``"step/encoder"`` and so on: time by time, the median over the rounds.
+            in torch's default memory format instead of channels last.
+        ratios: Ratios of times, such as ``"step/encoder"``, taken round by round.
     """
 
     framework: str
@@ -131,17 +114,20 @@ class Row:
 
     @property
     def aim(self) -> float | None:
-        """How many times the bare encoder a step should take at most, if that was said of this case."""
+        """Largest ratio of step to bare encoder that we aim for; None if there is no aim for this case."""
         return AIMS.get(self.encoder) if (self.framework, self.batch, self.size) == ("simclr", 256, 32) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All rows, the views by themselves, and what a reader needs to judge them.
+    """All rows and the views, with the versions and the machine that they depend on.
 
     Args:
-        views: With one thread and with all; empty if not asked for or not possible.
-        views_missing: Why they were not timed; None if they were, or if nobody asked.
+        versions: Versions of libraries.
+        machine: Facts of the machine.
+        rows: One for each framework and encoder.
+        views: With one thread and with all threads; empty if views were not timed.
+        views_missing: Why views could not be timed; None if they were, or were not asked for.
     """
 
     versions: dict[str, str]
@@ -151,13 +137,8 @@ class Report:
     views_missing: str | None
 
 
-def measure_training(settings: Settings, progress: Callable[[str], object]) -> Report:
-    """Measure every framework with every encoder.
-
-    Args:
-        settings: What and how long.
-        progress: Told in a few words what comes next.
-    """
+def measure_training(settings: Settings, progress: Progress) -> Report:
+    """Measure every framework with every encoder."""
     machine = machine_facts() | {"threads": settings.threads}
     cases = [(framework, encoder) for framework in settings.frameworks for encoder in settings.encoders]
     rows = []
@@ -205,7 +186,7 @@ def _measure_case(framework: str, encoder: str, settings: Settings) -> Row:
     )
 
 
-def _measure_views(settings: Settings, progress: Callable[[str], object]) -> tuple[list[ViewsCost], str | None]:
+def _measure_views(settings: Settings, progress: Progress) -> tuple[list[ViewsCost], str | None]:
     costs = []
     for threads in sorted({1, settings.threads}):
         progress(f"views against Pillow's, {threads} thread{'s' if threads > 1 else ''}")
@@ -220,14 +201,14 @@ def _measure_views(settings: Settings, progress: Callable[[str], object]) -> tup
 
 
 def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -> Training[Tensor]:
-    """A training as `pucl train` would have it, with PUCL and Adam, on noise, ready for its first step."""
+    """A training as `pucl train` sets it up, with PUCL and Adam, on random images, before its first step."""
     samples = BATCHES * batch_size
     config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
     if not isinstance(config, ImageConfig):
         raise ValueError(f"a step on images is timed: expected simclr, moco or cmc, got {framework}")
     trained = build_framework(config, samples=samples, size=size)
     if isinstance(trained, MoCo):
-        # A queue that has to be filled first would make the first steps cheaper than the others.
+        # Steps that only fill the queue would be cheaper than the others.
         keys = torch.randn(config.queue_size, config.dim, generator=torch.Generator().manual_seed(SEED))
         trained.queue.push(nn.functional.normalize(keys, dim=1))
     module = module_of(trained).train()
@@ -241,11 +222,11 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
 
 
 def make_steps(training: Training[Tensor], views: int) -> dict[str, Step]:
-    """All that is timed, by name: the whole step, the bare encoder, and the parts of the step by themselves.
+    """The contenders, by name: the whole step, the bare encoder, and each part of the step alone.
 
     Args:
-        training: Takes one step here, which the others are made from.
-        views: How often views are made in a step.
+        training: Takes one step here. The other contenders repeat parts of this step.
+        views: How many times a step makes views.
     """
     witness = witness_step(training)
     bare = BareEncoder(witness.calls)
@@ -261,7 +242,7 @@ def make_steps(training: Training[Tensor], views: int) -> dict[str, Step]:
 
 
 def ready_step(*, contender: str, threads: int, case: dict[str, Any]) -> Step:
-    """A step in a fresh process, its inputs in place and its libraries at work already: what `peak_in_child` calls."""
+    """A step for `peak_in_child`, with inputs allocated and libraries warmed up."""
     torch.set_num_threads(threads)
     make_training(**case | {"batch_size": WARM_UP_BATCH}).advance()
     training = make_training(**case)
@@ -270,7 +251,7 @@ def ready_step(*, contender: str, threads: int, case: dict[str, Any]) -> Step:
 
 @dataclass(kw_only=True)
 class Call:
-    """An encoder, the images that it was given, and the gradient that came back; None where none was wanted."""
+    """One call of an encoder: its images, and the gradient of its output (None if it needs no gradient)."""
 
     encoder: nn.Module
     images: Float[Tensor, "batch channel height width"]
@@ -278,10 +259,10 @@ class Call:
 
 
 class Witness(nn.Module):
-    """A framework that does what another one does, and remembers one step: what was encoded, and what compared.
+    """Wraps a framework and records one step: calls of encoders, and comparisons.
 
     Args:
-        framework: The one that does the work.
+        framework: The framework that does the work.
     """
 
     batch: ImageBatch
@@ -299,7 +280,7 @@ class Witness(nn.Module):
         return self.inner[0].ready
 
     def pairs(self, batch: ImageBatch) -> list[Pairs]:
-        """As the framework, its encoders watched meanwhile."""
+        """As the framework, while recording the calls of its encoders."""
         encoders = [module for module in self.framework.modules() if isinstance(module, ResNet | Adopted)]
         hooks = [encoder.register_forward_hook(self._remember) for encoder in encoders]
         self.batch = batch
@@ -324,17 +305,17 @@ class Witness(nn.Module):
 
 
 def witness_step(training: Training[Tensor]) -> Witness:
-    """Take one step of a training, and tell what happened in it."""
+    """Take one step of a training and return its record."""
     witness = Witness(training.framework)
     Training(witness, training.optimiser, training.data, training.correction, training.plan).advance()
     return witness
 
 
 class BareEncoder:
-    """Forward and backward of what the encoders of a step were given, in the same order.
+    """Forward and backward of all encoder calls of a step, in the same order.
 
     Args:
-        calls: All uses of an encoder in the step.
+        calls: All calls of encoders in the step.
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
@@ -344,7 +325,7 @@ class BareEncoder:
         self.parameters = [parameter for encoder in encoders for parameter in encoder.parameters()]
 
     def run(self) -> None:
-        """All of them."""
+        """Repeat all calls, then the backward pass."""
         for parameter in self.parameters:
             parameter.grad = None
         outputs = []
@@ -356,7 +337,7 @@ class BareEncoder:
         torch.autograd.backward(outputs, self.gradients)
 
     def run_in(self, memory_format: torch.memory_format) -> None:
-        """The same, with images and activations in another order in memory."""
+        """The same with images and activations in another memory format."""
         encoders = [call.encoder for call in self.calls if isinstance(call.encoder, ResNet)]
         usual = [encoder.memory_format for encoder in encoders]
         for encoder in encoders:
@@ -369,10 +350,10 @@ class BareEncoder:
 
 
 class BareLoss:
-    """All comparisons of a step by themselves, from vectors to their gradients.
+    """The losses of all comparisons of a step, from embeddings to their gradients.
 
     Args:
-        comparisons: Who was compared with whom.
+        comparisons: Who is compared with whom.
         correction: How unlabelled samples are read.
     """
 
@@ -393,5 +374,5 @@ class BareLoss:
 
 
 def _leaf(tensor: Tensor) -> Tensor:
-    """A copy with no past, which wants a gradient if the tensor did."""
+    """A detached copy that requires a gradient if the tensor did."""
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)

@@ -1,46 +1,15 @@
-"""``pucl bench train``: its options, and its report for people."""
+"""``python -m benchmarks train``: tables and sentences."""
 
-import argparse
-
-from pucl.benchmarks.train import Report, Settings, measure_training
-from pucl.commands.bench.shared import (
-    Section,
-    Subject,
-    add_effort,
-    add_memory,
-    add_names,
-    add_switch,
-    aligned,
-    figure,
-    peak,
-    quartiles,
-    ratio,
-    settings_from,
-    time,
-)
+from benchmarks.subject import Section, Subject
+from benchmarks.text import aligned, figure, peak, quartiles, ratio, time
+from benchmarks.train import Report, Settings, measure_training
 
 PARTS = ("views", "loss", "optimiser")
-"""Of a step, which have a column each."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Encoders, frameworks, images, and how long."""
-    usual = Settings()
-    add_names(parser, "--encoders", "which encoders", usual.encoders)
-    add_names(parser, "--frameworks", "which of simclr, moco and cmc, each with each encoder", usual.frameworks)
-    parser.add_argument(
-        "--batch-size", type=int, default=usual.batch_size, metavar="N", help="images in a step (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--size", type=int, default=usual.size, help="side of the images in pixels (default: %(default)s)"
-    )
-    add_switch(parser, "views", "time views against those that Pillow makes image by image", usual.views)
-    add_effort(parser, usual, "each framework is timed with each encoder")
-    add_memory(parser, usual.memory)
+"""Parts of a step that have a column each."""
 
 
 def train_table(report: Report) -> str:
-    """One line for each framework and encoder."""
+    """A table with one row per framework and encoder."""
     columns = [
         ("framework", ""),
         ("encoder", ""),
@@ -72,7 +41,7 @@ def train_table(report: Report) -> str:
 
 
 def train_sentences(report: Report) -> list[str]:
-    """What the table comes to, and what views cost."""
+    """Sentences that sum up the table, and the time of views."""
     sentences = []
     for row in report.rows:
         aim = "" if row.aim is None else f"; the aim is {row.aim:g} at most"
@@ -96,9 +65,9 @@ def train_sentences(report: Report) -> list[str]:
 
 
 TRAIN = Subject(
-    purpose="time of a training step and its parts over that of the bare encoder, and of views over Pillow's",
-    add_arguments=add_arguments,
-    settings=lambda arguments: settings_from(Settings, arguments),
+    name="train",
+    purpose="time of a training step and its parts compared with the bare encoder, and of views compared with Pillow",
+    settings=Settings,
     measure=measure_training,
     show=lambda report: [Section(train_table(report), train_sentences(report))],
 )

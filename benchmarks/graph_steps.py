@@ -1,4 +1,4 @@
-"""What is timed of a training on graphs: all of it, its parts, and the bare network it is measured by."""
+"""Contenders of the benchmark of graphs: the whole training, its parts, and the bare networks."""
 
 import importlib.util
 from copy import deepcopy
@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pucl.benchmarks.measure import FEWEST, Step, Timings
+from benchmarks.memory import Step
+from benchmarks.timing import FEWEST, Timings
 from pucl.contrast.compare import compare
 from pucl.data import GraphBatch
 from pucl.encoders.gin import GIN
@@ -19,23 +20,23 @@ from pucl.shapes import Float, Tensor
 from pucl.training.loop import Plan, SampleSet, Training
 from pucl.training.optimisers import make_optimiser
 
-STANDING_STILL = 1e-12  # Learning rate of the optimiser that is timed by itself, so that its weights stay.
+STANDING_STILL = 1e-12  # Learning rate of the optimiser that is timed alone, so that its weights do not move.
 
 
 def make_steps(training: Training[GraphBatch], bare: "BareNetwork", graphs: SampleSet[GraphBatch]) -> dict[str, Step]:
-    """All that is timed, by name, each on the graphs that the training has just had.
+    """The contenders, by name, each on the batch that the training had last.
 
-    Bare networks have them as they are. Where the training has them folded, so has the loss, after one more turn of
-    the bare network.
+    The bare networks get graphs that are not folded. If the training folds graphs, a further contender runs the bare
+    network on the folded batch, and the loss uses its outputs.
 
     Args:
-        training: As `pucl train` has it, before its first step. Its data are watched from here on.
-        bare: The same network with weights of its own.
+        training: A training as `pucl train` sets it up, before its first step. Its data set is replaced by a `Watched`.
+        bare: The same network with separate weights.
         graphs: All graphs of the training, not folded.
     """
     seen = training.data = Watched(training.data, graphs)
     loss = BareLoss(bare, training)
-    # Weights of the bare network have gradients once it was called, which is before the optimiser's first turn.
+    # The bare network runs before the optimiser in each round, so that its weights have gradients.
     optimiser = make_optimiser("adam", bare.framework.parameters(), lr=STANDING_STILL)
     steps: dict[str, Step] = {"training": training.advance, "batch": seen.make_again}
     if seen.folded:
@@ -53,11 +54,11 @@ def make_steps(training: Training[GraphBatch], bare: "BareNetwork", graphs: Samp
 
 
 class Watched:
-    """Samples that remember which batch was made last.
+    """A data set that remembers the last batch.
 
     Args:
-        samples: All of them.
-        graphs: The same, not folded.
+        samples: The data set of the training.
+        graphs: The same graphs, not folded.
     """
 
     batch_made: GraphBatch
@@ -74,40 +75,40 @@ class Watched:
 
     @property
     def folded(self) -> bool:
-        """Whether samples are not the graphs as they are."""
+        """Whether the training uses folded graphs."""
         return self.samples is not self.graphs
 
     def batch(self, indices: NDArray[np.int64], /) -> GraphBatch:
-        """These samples."""
+        """Make a batch of these samples and remember it."""
         self.indices, self.batch_made = indices, self.samples.batch(indices)
         if not self.folded:
             self.whole = self.batch_made
         return self.batch_made
 
     def make_again(self) -> GraphBatch:
-        """The last batch once more."""
+        """Make the last batch again."""
         return self.samples.batch(self.indices)
 
     def make_whole(self) -> None:
-        """The last batch, not folded."""
+        """Make the last batch again, not folded, and remember it."""
         self.whole = self.graphs.batch(self.indices)
 
 
 class BareNetwork:
-    """Forward and backward of encoder and heads, with nothing compared.
+    """Forward and backward of encoder and heads, without a loss.
 
     Args:
-        framework: Whose encoder and heads. Their weights stay.
+        framework: The framework with encoder and heads. Its weights do not change.
     """
 
     projected: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
-    """Of nodes and of graphs: what came out last."""
+    """The last outputs, for nodes and for graphs."""
 
     def __init__(self, framework: InfoGraph) -> None:
         self.framework = framework.train()
 
     def run(self, graphs: GraphBatch) -> None:
-        """Encoder and heads."""
+        """Run encoder and heads."""
         self.framework.zero_grad(set_to_none=True)
         local, whole = self.framework.encoder(graphs)
         local, whole = self.framework.local_head(local), self.framework.whole_head(whole)
@@ -115,14 +116,14 @@ class BareNetwork:
         self.projected = local.detach(), whole.detach()
 
     def run_encoder(self, graphs: GraphBatch) -> None:
-        """The encoder alone."""
+        """Run the encoder alone."""
         self.framework.encoder.zero_grad(set_to_none=True)
         local, whole = self.framework.encoder(graphs)
         (local.sum() + whole.sum()).backward()
 
 
 def as_usual(framework: InfoGraph) -> InfoGraph:
-    """The same network with the same weights as one would write it: layers of torch_geometric, heads of torch."""
+    """The same network with the same weights, made of layers of torch_geometric and torch."""
     heads = [_UsualHead(head) for head in (framework.local_head, framework.whole_head)]
     return InfoGraph(_UsualGIN(framework.encoder), *heads)
 
@@ -162,11 +163,11 @@ class _UsualHead(nn.Module):
 
 
 class BareLoss:
-    """The loss from what the heads gave to the gradient of it.
+    """The loss, from the outputs of the heads to their gradients.
 
     Args:
-        bare: Has called them.
-        training: How it compares.
+        bare: The network whose last outputs are used.
+        training: The training whose correction and objective are used.
     """
 
     def __init__(self, bare: BareNetwork, training: Training[GraphBatch]) -> None:
@@ -180,7 +181,7 @@ class BareLoss:
         )
 
     def run(self, graphs: GraphBatch) -> None:
-        """Who is compared with whom, what comes of it, and back."""
+        """Make pairs, compute the loss and its gradient."""
         local, whole = self.bare.projected
         self.given.vectors = local.detach().requires_grad_(), whole.detach().requires_grad_()
         batch = Batch(
@@ -196,19 +197,19 @@ class BareLoss:
 
 
 class Given(nn.Module):
-    """In the place of an encoder: vectors of nodes and graphs that are there already."""
+    """An encoder that returns given vectors of nodes and graphs."""
 
     vectors: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
 
     def forward(self, _graphs: GraphBatch) -> tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]:
-        """These."""
+        """Return the given vectors."""
         return self.vectors
 
 
 def in_epochs(timings: Timings, steps_per_epoch: int) -> tuple[Timings, str]:
-    """Times of epochs and the word for it, made of as many steps; of steps as they are if those are too few.
+    """Add up times of steps to times of epochs, if there are enough steps, and return the unit.
 
-    The first step need not begin an epoch: so many in a row have every place in it once.
+    An epoch here is as many steps in a row as an epoch has. It may begin anywhere: each position occurs once.
     """
     epochs = timings.rounds // steps_per_epoch
     turns = {name: [turn for turn in steps if turn is not None] for name, steps in timings.nanoseconds.items()}
