@@ -19,32 +19,35 @@ from pathlib import Path
 # Before numpy and torch: a process with threads of its own cannot be forked safely, and small runs need none.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
-import torch  # noqa: E402
+import torch
 
 # All that commands import, so that a forked process need not.
-import pucl.commands.compare  # noqa: E402
-import pucl.commands.embed  # noqa: E402
-import pucl.commands.eval  # noqa: E402
-import pucl.commands.prior  # noqa: E402
-import pucl.commands.report  # noqa: E402
-import pucl.commands.runs  # noqa: E402
-import pucl.commands.train  # noqa: E402
-import pucl.commands.umap  # noqa: F401, E402
-from faults.campaign import KINDS, Record, Tally, attack, run_campaign  # noqa: E402
-from faults.trial import VERDICTS, Workspace  # noqa: E402
-from pucl.progress import Line  # noqa: E402
-from pucl.texts import did_you_mean, table  # noqa: E402
+import pucl.commands.compare
+import pucl.commands.embed
+import pucl.commands.eval
+import pucl.commands.prior
+import pucl.commands.report
+import pucl.commands.runs
+import pucl.commands.train
+import pucl.commands.umap  # noqa: F401
+from faults.campaign import KINDS, Record, Tally, attack, run_campaign
+from faults.trial import VERDICTS, Workspace
+from pucl.progress import Line
+from pucl.texts import did_you_mean, table
 
 RECORD = Path("records/faults/campaign.json")
 
 
 def main() -> int:
     """Run a campaign, or one attack."""
-    parser = argparse.ArgumentParser("faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=15.0, help="for how long (default: %(default)g)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
     parser.add_argument("--only", default="", metavar="KIND,...", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--number", type=int, help="do only this one again; needs --only with one kind")
+    parser.add_argument("--short", action="store_true", help="leave out kinds of which one attack takes half a minute")
     parser.add_argument("--workers", type=int, default=2, help="attacks at a time (default: 2)")
     parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help="where to (default: %(default)s)")
     arguments = parser.parse_args()
@@ -60,7 +63,7 @@ def main() -> int:
         return again(names[0], arguments.seed, arguments.number)
     line = Line()
     record = Record(arguments.record, arguments.seed, shlex.join(["python", "-m", "faults", *sys.argv[1:]]))
-    chosen = [KINDS[name] for name in names or KINDS]
+    chosen = [KINDS[name] for name in names or KINDS if not (arguments.short and KINDS[name].slow)]
     tallies = run_campaign(chosen, record, minutes=arguments.minutes, workers=arguments.workers, line=line)
     line.close()
     print(as_text(tallies))
@@ -80,7 +83,9 @@ def as_text(tallies: dict[str, Tally]) -> str:
     """The table for a terminal."""
     rows = [["kind", "attacks", "kills", *VERDICTS]]
     for name, tally in tallies.items():
-        rows.append([name, str(tally.tried), str(tally.kills), *(str(tally.verdicts[verdict] or "") for verdict in VERDICTS)])
+        rows.append(
+            [name, str(tally.tried), str(tally.kills), *(str(tally.verdicts[verdict] or "") for verdict in VERDICTS)]
+        )
     return table(rows)
 
 

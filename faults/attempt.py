@@ -59,7 +59,7 @@ class Child:
 
     def __init__(self, work: Callable[[], object], *, bounded: bool = True) -> None:
         self._reader, writer = Pipe(duplex=False)
-        self._printed, self._errors = (tempfile.TemporaryFile("w+b") for _ in range(2))
+        self._printed, self._errors = (tempfile.TemporaryFile("w+b") for _ in range(2))  # noqa: SIM115
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()
@@ -91,7 +91,7 @@ class Child:
     def _closed(self, fields: dict[str, Any] | None, *, hung: bool = False) -> Ending:
         _, status = os.waitpid(self.pid, 0)
         orphans = bool(alive(lambda pid: _session_of(pid) == self.pid))
-        texts = {}
+        texts: dict[str, Any] = {}
         for name, file in (("printed", self._printed), ("errors", self._errors)):
             file.seek(0)
             texts[name] = file.read().decode(errors="backslashreplace")

@@ -1,9 +1,7 @@
 """Run attacks for some minutes on several cores, and keep a record of what they came to."""
 
-import contextlib
 import json
 import multiprocessing
-import os
 import platform
 import shutil
 import signal
@@ -12,9 +10,9 @@ import time
 import traceback
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ KINDS: Mapping[str, Kind] = {
 """Every kind of attack."""
 KEPT = 10  # Failures of a kind that the record describes; all are counted.
 SAVED_SECONDS = 20.0  # How often the record is written.
+SAID_SECONDS = 60.0  # How often a line of progress is written where it cannot be written over.
 
 
 def attack(kind: Kind, seed: int, number: int, workspace: Workspace) -> Outcome:
@@ -80,7 +79,8 @@ class Tally:
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Tally":
         """Back from the record, to go on counting."""
-        counted = {**record, "verdicts": Counter(record["verdicts"]), "failures": list(record["failures"])}
+        counts = {name: record[name] for name in ("tried", "kills", "seconds")}
+        counted = {**counts, "verdicts": Counter(record["verdicts"]), "failures": list(record["failures"])}
         return Tally(**counted)
 
 
@@ -95,9 +95,11 @@ class Record:
 
     def __init__(self, file: Path | None, seed: int, command: str) -> None:
         self.file = file
-        there = json.loads(file.read_text())["campaigns"] if file is not None and file.exists() else []
+        there: list[dict[str, Any]] = (
+            json.loads(file.read_text())["campaigns"] if file is not None and file.exists() else []
+        )
         self.others = [entry for entry in there if entry["seed"] != seed]
-        mine = next((entry for entry in there if entry["seed"] == seed), {"kinds": {}, "seconds": 0.0})
+        mine = next((entry for entry in there if entry["seed"] == seed), dict[str, Any](kinds={}, seconds=0.0))
         self.tallies = {name: Tally.from_json(tally) for name, tally in mine["kinds"].items()}
         self.seed, self.command = seed, command
         self._before, self._began = mine["seconds"], time.monotonic()
@@ -119,13 +121,19 @@ class Record:
             "system": platform.system(),
             "seconds": round(self._before + time.monotonic() - self._began, 1),
             "missing": dict(missing),
-            "kinds": {name: tally.as_json() for name, tally in sorted(self.tallies.items())},
+            "kinds": {
+                kind.name: {"group": kind.group, "about": kind.about, **self.tallies[kind.name].as_json()}
+                for kind in KINDS.values()
+                if kind.name in self.tallies
+            },
         }
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_json(self.file, {"campaigns": sorted([*self.others, entry], key=lambda each: each["seed"])})
 
 
-def run_campaign(kinds: Sequence[Kind], record: Record, *, minutes: float, workers: int, line: Line) -> dict[str, Tally]:
+def run_campaign(
+    kinds: Sequence[Kind], record: Record, *, minutes: float, workers: int, line: Line
+) -> dict[str, Tally]:
     """Try all kinds in turn, each for its share of the time, and return what came of them in this call."""
     missing = {kind.name: why for kind in kinds if (why := kind.missing())}
     chosen = [kind for kind in kinds if kind.name not in missing]
@@ -135,73 +143,56 @@ def run_campaign(kinds: Sequence[Kind], record: Record, *, minutes: float, worke
     spent = {kind.name: 0.0 for kind in chosen}  # With what is going on, so that workers do not all take one kind.
     following = {kind.name: record.tally(kind.name).tried for kind in chosen}
     end = time.monotonic() + 60 * minutes
-    saved = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pucl-faults-") as top, _team(Workspace(Path(top)), record.seed, workers) as team:
-        idle, busy = list(team), {}
-        while idle or busy:
-            while idle and time.monotonic() < end:
-                kind = min(chosen, key=lambda each: spent[each.name] / each.share)
-                expected = here[kind.name].seconds / max(1, here[kind.name].tried)
-                spent[kind.name] += expected or 1.0
-                worker = idle.pop()
-                busy[worker] = (kind.name, expected or 1.0)
-                worker.send((kind.name, following[kind.name]))
-                following[kind.name] += 1
-            if not busy:
-                break
-            for worker in wait(list(busy), timeout=1.0):
-                assert isinstance(worker, Connection)  # noqa: S101 - No other kind was given.
-                name, expected = busy.pop(worker)
-                number, outcome, seconds = worker.recv()
-                idle.append(worker)
-                spent[name] += seconds - expected
-                for tally in (here[name], record.tally(name)):
-                    tally.note(number, outcome, seconds)
-                if outcome.verdict == "failed":
-                    line.say(f"FAILED {name} --seed {record.seed} --number {number}: {outcome.words[:400]}")
-            if time.monotonic() - saved > SAVED_SECONDS:
-                record.save(missing)
-                saved = time.monotonic()
-            line.show(_progress(here, end - time.monotonic()))
-    record.save(missing)
-    return here
+    saved = said = time.monotonic()
+    fork = multiprocessing.get_context("fork")  # Before there is any thread here, and the workers have none.
+    with (
+        tempfile.TemporaryDirectory(prefix="pucl-faults-") as top,
+        ProcessPoolExecutor(workers, mp_context=fork, initializer=_leave_interrupts_alone) as pool,
+    ):
+        workspace, running = Workspace(Path(top)), dict[Future[tuple[int, Outcome, float]], tuple[str, float]]()
+        try:
+            while True:
+                while len(running) < workers and time.monotonic() < end:
+                    kind = min(chosen, key=lambda each: spent[each.name] / each.share)
+                    expected = here[kind.name].seconds / max(1, here[kind.name].tried) or 1.0
+                    spent[kind.name] += expected
+                    job = pool.submit(_timed, kind.name, record.seed, following[kind.name], workspace)
+                    running[job] = (kind.name, expected)
+                    following[kind.name] += 1
+                if not running:
+                    return here
+                for done in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
+                    name, expected = running.pop(done)
+                    number, outcome, seconds = done.result()
+                    spent[name] += seconds - expected
+                    for tally in (here[name], record.tally(name)):
+                        tally.note(number, outcome, seconds)
+                    if outcome.verdict == "failed":
+                        line.say(f"FAILED {name} --seed {record.seed} --number {number}: {outcome.words[:400]}")
+                if time.monotonic() - saved > SAVED_SECONDS:
+                    record.save(missing)
+                    saved = time.monotonic()
+                line.show(_progress(here, end - time.monotonic()))
+                if not line.renews and time.monotonic() - said > SAID_SECONDS:
+                    line.say(_progress(here, end - time.monotonic()))
+                    said = time.monotonic()
+        finally:
+            record.save(missing)
+
+
+def _leave_interrupts_alone() -> None:
+    """Ctrl-C is for the campaign: an attack that is going on finishes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _timed(name: str, seed: int, number: int, workspace: Workspace) -> tuple[int, Outcome, float]:
+    """One attack, and how long it took without what was made for all."""
+    began = time.monotonic()
+    outcome = attack(KINDS[name], seed, number, workspace)
+    return number, outcome, time.monotonic() - began - sum(workspace.making)
 
 
 def _progress(tallies: Mapping[str, Tally], left: float) -> str:
     tried, killed = (sum(getattr(tally, name) for tally in tallies.values()) for name in ("tried", "kills"))
     failed = sum(tally.verdicts["failed"] for tally in tallies.values())
     return f"faults: {tried:,} attacks, {killed:,} kills, {failed:,} failed; {duration(max(0.0, left))} left"
-
-
-@contextlib.contextmanager
-def _team(workspace: Workspace, seed: int, workers: int) -> Iterator[list[Connection]]:
-    """Forked processes that attack what they are told; Ctrl-C is for the campaign alone, which lets them finish."""
-    context = multiprocessing.get_context("fork")
-    ends, processes = [], []
-    for _ in range(workers):
-        mine, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, workspace, seed))
-        process.start()
-        theirs.close()
-        ends.append(mine)
-        processes.append(process)
-    try:
-        yield ends
-    finally:
-        for each in ends:
-            each.close()
-        for process in processes:
-            process.join(5.0)
-            process.kill()
-
-
-def _serve(pipe: Connection, workspace: Workspace, seed: int) -> None:
-    os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(EOFError):  # The campaign is over.
-        while True:
-            name, number = pipe.recv()
-            began = time.monotonic()
-            workspace.making.clear()
-            outcome = attack(KINDS[name], seed, number, workspace)
-            pipe.send((number, outcome, time.monotonic() - began - sum(workspace.making)))

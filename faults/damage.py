@@ -5,7 +5,16 @@ from collections.abc import Callable
 import numpy as np
 
 Damage = Callable[[bytearray, np.random.Generator], None]
-EXTREMES = (b"\x00" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\xff" * 8, b"\x80\x00\x00\x00", b"-1", b"9" * 20)
+EXTREMES = (
+    b"\x00" * 4,
+    b"\xff" * 4,
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\xff" * 8,
+    b"\x80\x00\x00\x00",
+    b"-1",
+    b"9" * 20,
+)
 
 
 def flip_bits(content: bytearray, rng: np.random.Generator) -> None:

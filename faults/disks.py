@@ -28,7 +28,9 @@ def fill_disk(trial: Trial) -> Outcome:
 def limit_files(trial: Trial) -> Outcome:
     """Files may not grow beyond a few kilobytes, until the run has stopped."""
     framework, most = trial.one_of(FRAMEWORKS), int(trial.rng.integers(100, 600_000))
-    return _stop_and_go_on(trial, framework, trial.place / "run", f"files of {most} bytes at most", full=most, disk=None)
+    return _stop_and_go_on(
+        trial, framework, trial.place / "run", f"files of {most} bytes at most", full=most, disk=None
+    )
 
 
 def _stop_and_go_on(
@@ -90,8 +92,19 @@ def _cannot_mount() -> str:
 
 
 KINDS = (
-    Kind(name="disk-full", group="full disks", about="a training on a disk of a few kilobytes that is made larger later",
-         attack=fill_disk, share=3, missing=_cannot_mount),
-    Kind(name="disk-limit", group="full disks", about="a training whose files may not grow, until it has stopped",
-         attack=limit_files, share=3),
-)  # fmt: skip
+    Kind(
+        name="disk-full",
+        group="full disks",
+        about="a training on a disk of a few kilobytes that is made larger later",
+        attack=fill_disk,
+        share=3,
+        missing=_cannot_mount,
+    ),
+    Kind(
+        name="disk-limit",
+        group="full disks",
+        about="a training whose files may not grow, until it has stopped",
+        attack=limit_files,
+        share=3,
+    ),
+)

@@ -45,7 +45,9 @@ def flip(target: Target, trial: Trial) -> Outcome:
     """Damage one file, read it, and compare with what the undamaged one gives."""
     source = target.source(trial.workspace)
     expected = json.loads(
-        (trial.workspace.made(f"read-{target.file}", partial(_undamaged, target, source, trial)) / "value.json").read_text()
+        (
+            trial.workspace.made(f"read-{target.file}", partial(_undamaged, target, source, trial)) / "value.json"
+        ).read_text()
     )
     run = trial.copied(source)
     file = next(run.rglob(target.file))

@@ -49,7 +49,9 @@ def kill_training(framework: str, trial: Trial) -> Outcome:
         break
     problems = _problems(ending, whole, out) + [f"{held} times a lock or a process outlived a kill"] * (held > 0)
     words = f"{kills} kills, checkpoints every {seconds:g} s"
-    return Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    return (
+        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    )
 
 
 def _wait_for_a_moment(trial: Trial, child: Child, out: Path) -> None:
@@ -177,12 +179,21 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
     if _lines(whole) != _lines(out):
         problems.append("comparison.json differs")
     words = f"kills: {', '.join(done) or 'none in time'}"
-    return Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    return (
+        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    )
 
 
 def _compare(out: Path) -> list[str]:
     arguments = ["-m", "pucl", "compare", "infograph", "shapes", *GRAPHS, "--epochs=60", "--monitor=0", "--no-page"]
-    return [*arguments, "--corrections=plain,pucl", "--seeds=2", "--workers=2", "--checkpoint-seconds=0.02", f"--out={out}"]
+    return [
+        *arguments,
+        "--corrections=plain,pucl",
+        "--seeds=2",
+        "--workers=2",
+        "--checkpoint-seconds=0.02",
+        f"--out={out}",
+    ]
 
 
 def _lines(out: Path) -> list[dict[str, Any]]:
@@ -192,7 +203,10 @@ def _lines(out: Path) -> list[dict[str, Any]]:
 
 def kill_rank(trial: Trial) -> Outcome:
     """A training in two processes under torchrun, of which one is killed, up to three times."""
-    whole, out = trial.workspace.made("whole-torchrun", lambda place: _undisturbed(_torchrun(place))), trial.place / "run"
+    whole, out = (
+        trial.workspace.made("whole-torchrun", lambda place: _undisturbed(_torchrun(place))),
+        trial.place / "run",
+    )
     kills, wanted = 0, int(trial.rng.integers(1, 4))
     with command(_torchrun(out)) as ranks:
         for _ in range(wanted):
@@ -210,12 +224,15 @@ def kill_rank(trial: Trial) -> Outcome:
         problems = ["processes were left"] * (not gone(ranks.others, 30))
     problems += [f"{name} differs" for name in differences(whole, out)] + [f"{name} left" for name in leftovers(out)]
     words = f"{kills} of the two processes killed"
-    return Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    return (
+        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
+    )
 
 
 def _torchrun(out: Path) -> list[str]:
     started = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=3", "-m", "pucl"]
-    return [*started, *train("moco", out, checkpoint_seconds=0.02), "--epochs=40"]
+    arguments = [*train("moco", out, checkpoint_seconds=0.02), "--epochs=40"]
+    return [*started, *(each for each in arguments if each != "--monitor=0")]  # torchrun takes that for its own.
 
 
 def _status(pid: int) -> str:
@@ -246,10 +263,29 @@ KINDS = (
         )
         for framework in ("simclr", "moco", "cmc", "infograph")
     ),
-    Kind(name="kill-grid", group="kills", about="`pucl compare --workers 2`: driver, worker or all killed",
-         attack=kill_grid, share=6),
-    Kind(name="kill-torchrun", group="kills", about="`torchrun`: one process of two killed, up to three times",
-         attack=kill_rank, share=6),
-    Kind(name="kill-ray", group="kills", about="`pucl compare --ray local`: driver, a Ray worker or all killed",
-         attack=partial(kill_grid, on=("--ray=local",), worker="ray::"), share=3, missing=_no_ray),
-)  # fmt: skip
+    Kind(
+        name="kill-grid",
+        group="kills",
+        about="`pucl compare --workers 2`: driver, worker or all killed",
+        attack=kill_grid,
+        share=6,
+        slow=True,
+    ),
+    Kind(
+        name="kill-torchrun",
+        group="kills",
+        about="`torchrun`: one process of two killed, up to three times",
+        attack=kill_rank,
+        share=6,
+        slow=True,
+    ),
+    Kind(
+        name="kill-ray",
+        group="kills",
+        about="`pucl compare --ray local`: driver, a Ray worker or all killed",
+        attack=partial(kill_grid, on=("--ray=local",), worker="ray::"),
+        share=3,
+        slow=True,
+        missing=_no_ray,
+    ),
+)

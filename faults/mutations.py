@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -30,9 +29,27 @@ from pucl.data.sources import cifar, fashion, stl10
 from pucl.data.sources.picture import SUFFIXES
 
 Files = dict[str, bytes]
+UNPACKED = "deep/out"  # Where archives are unpacked.
 BOMBS = 0.04  # How many of the forged files are bombs: each takes seconds where it goes off.
 BOMB = 2 << 30  # Bytes that a few kilobytes unpack to: more than an attempt may take.
-NUMBERS = ("-1", "0", "1e9", "9" * 25, "nan", "inf", "1_0", "0x10", "٣", "", "1e400", "-", "1 2", "2147483648", "\x00", "1" * 5000)
+NUMBERS = (
+    "-1",
+    "0",
+    "1e9",
+    "9" * 25,
+    "nan",
+    "inf",
+    "1_0",
+    "0x10",
+    "٣",
+    "",
+    "1e400",
+    "-",
+    "1 2",
+    "2147483648",
+    "\x00",
+    "1" * 5000,
+)
 """What a number in a text file may be replaced by."""
 
 
@@ -66,9 +83,9 @@ def mutate(kind: Format, trial: Trial) -> Outcome:
     (place / victim).write_bytes(content)
     ending = attempt(lambda: kind.read(place, trial.workspace) is None, PATIENCE)
     outcome = judge_reading(ending, [Path(victim).name, str(place)])
-    escaped = [path.name for path in trial.place.iterdir() if path.name not in ("data", "root", "deep")]
-    if escaped or trial.place.with_name("escaped").exists():
-        return Outcome("failed", f"{victim}: wrote outside of its directory: {escaped}")
+    escaped = [path for path in trial.place.parent.rglob("*escaped*") if UNPACKED not in path.as_posix()]
+    if escaped:
+        return Outcome("failed", f"{victim}: wrote outside of its directory, or ran what it holds: {escaped[0]}")
     return Outcome(outcome.verdict, f"{victim}: {outcome.words}")
 
 
@@ -110,19 +127,31 @@ def _forge_picture(name: str, content: bytes, trial: Trial) -> bytes:
 def _arrays() -> Files:
     rng, buffer = np.random.default_rng(3), io.BytesIO()
     np.savez_compressed(
-        buffer, images=rng.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8), labels=np.arange(12) % 3, classes=np.array(list("abc"))
+        buffer,
+        images=rng.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8),
+        labels=np.arange(12) % 3,
+        classes=np.array(list("abc")),
     )
     return {"arrays.npz": buffer.getvalue()}
+
+
+SHAPES = (
+    *("(-1,)", "(12, -8, 8, 3)", "(1000000000000,)", "(2147483648, 2147483648)", "()", "(0, 8, 8)", "(12, 8, 8, 3, 0)"),
+    *("(True,)", "(1e9,)", "[12]", "(" * 200 + ")" * 200, "(12)", f"({'9' * 5000},)"),
+)
+TYPES = (
+    *("'|u1'", "'|O'", "'<f16'", "'|S1000000000'", "'|V9'", "[('a', '<i4')]", "'<U99999999'", "'<M8[s]'", "3", "'?'"),
+)
 
 
 def _forge_npz(_name: str, content: bytes, trial: Trial) -> bytes:
     """Headers that lie: hostile shapes and types, a bomb, members that are none."""
     if trial.rng.random() < BOMBS:
         return (trial.workspace.made("bombs", _make_bombs) / "bomb.npz").read_bytes()
-    shape = trial.one_of(("(-1,)", "(12, -8, 8, 3)", "(1000000000000,)", "(2147483648, 2147483648)", "()", "(0, 8, 8)",
-                          "(12, 8, 8, 3, 0)", "(True,)", "(1e9,)", "[12]", "(" * 200 + ")" * 200, "(12)", f"({'9' * 5000},)"))  # fmt: skip
-    kind = trial.one_of(("'|u1'", "'|O'", "'<f16'", "'|S1000000000'", "'|V9'", "[('a', '<i4')]", "'<U99999999'", "'<M8[s]'", "3", "'?'"))
-    header = f"{{'descr': {kind}, 'fortran_order': {trial.one_of(('False', 'True', '1'))}, 'shape': {shape}, }}\n".encode()
+    shape, kind = trial.one_of(SHAPES), trial.one_of(TYPES)
+    header = (
+        f"{{'descr': {kind}, 'fortran_order': {trial.one_of(('False', 'True', '1'))}, 'shape': {shape}, }}\n".encode()
+    )
     member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 65536) + header + bytes(64)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {each: archive.read(each) for each in archive.namelist()}
@@ -137,7 +166,9 @@ def _forge_npz(_name: str, content: bytes, trial: Trial) -> bytes:
 
 
 def _bomb_header() -> bytes:
-    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({BOMB // 192}, 8, 8, 3), }}".ljust(117).encode() + b"\n"
+    header = (
+        f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({BOMB // 192}, 8, 8, 3), }}".ljust(117).encode() + b"\n"
+    )
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
 
 
@@ -192,14 +223,17 @@ def _batches() -> Files:
 
 def _forge_pickle(_name: str, _content: bytes, trial: Trial) -> bytes:
     """Pickles that would run something, nest without end, or ask for much memory."""
-    sentinel = str(trial.place.with_name("escaped"))
-    run = b"cos\nsystem\n(S'touch " + sentinel.encode() + b"'\ntR."
-    huge = b"\x80\x02r\xff\xff\xff\x7f."  # A place in the memo that is far away.
+    run = b"cos\nsystem\n(S'touch " + str(trial.place / "escaped").encode() + b"'\ntR."
     length = b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"x."
-    array: dict[bytes, Any] = {b"data": np.zeros((2, trial.one_of((0, 3, 3071)))), b"labels": trial.one_of(([], None, [1, "2"], [10**30, 1], [-5, 99]))}
+    memo = (b"\x80\x02r\xff\xff\xff\x7f.", b"}r\xff\xff\xff\x0f.")  # Places in the memo that are far away.
+    deep = (b"(" * 100_000 + b".", b"]" * 100_000 + b"a" * 99_999 + b".")
+    labels = trial.one_of(([], None, [1, "2"], [10**30, 1], [-5, 99]))
+    batch = {b"data": np.zeros((2, trial.one_of((0, 3, 3071)))), b"labels": labels}
     odd = trial.one_of(([], 1, None, {1: 2}, {b"\xff": 1}, {b"data": 3, b"labels": []}, {b"data": np.zeros(3, object)}))
-    return bytes(trial.one_of((run, huge, b"}r\xff\xff\xff\x0f.", length, b"(" * 100_000 + b".", b"]" * 100_000 + b"a" * 99_999 + b".",
-                               pickle.dumps(array, protocol=2), pickle.dumps(odd, protocol=2))))  # fmt: skip
+    forged: bytes = trial.one_of(
+        (run, length, *memo, *deep, *(pickle.dumps(each, protocol=2) for each in (batch, odd)))
+    )
+    return forged
 
 
 @cache
@@ -215,8 +249,9 @@ def _sheets() -> Files:
 
 
 def _forge_sheet(name: str, content: bytes, trial: Trial) -> bytes:
-    labels = ('{"a": 1}', "[1.5, 2]", "[true, 1]", "[1e400]", "[" * 100_000, "null", "[99, -1]", f"[{'9' * 5000}, 1]", '["1", 2]')
-    return trial.one_of(labels).encode() if name.endswith(".json") else _forge_picture(name, content, trial)  # type: ignore[no-any-return]
+    whole = ('{"a": 1}', "[1.5, 2]", "[true, 1]", "[1e400]", "[" * 100_000, "null", "[99, -1]", '["1", 2]')
+    labels: str = trial.one_of((*whole, f"[{'9' * 5000}, 1]"))
+    return labels.encode() if name.endswith(".json") else _forge_picture(name, content, trial)
 
 
 STL10_PICTURES = {"train_X.bin": 10, "unlabeled_X.bin": 2, "test_X.bin": 2}
@@ -253,15 +288,21 @@ def _forge_idx(_name: str, content: bytes, trial: Trial) -> bytes:
     if trial.rng.random() < BOMBS:
         return (trial.workspace.made("bombs", _make_bombs) / "bomb.gz").read_bytes()
     inside = damaged(gzip.decompress(content), trial.rng)
-    return gzip.compress(inside, mtime=0) + trial.one_of((b"", b"", b"\x00" * 9, b"tail"))
+    tail: bytes = trial.one_of((b"", b"", b"\x00" * 9, b"tail"))
+    return gzip.compress(inside, mtime=0) + tail
 
 
 # Archives
 
-CLIMBING = ("../escaped", "/tmp/../tmp/pucl-escaped", "a/../../escaped", "..\\escaped", "C:\\escaped", "", ".", "./", "a\x00b",
-            "x" * 5000, "good/first.txt/below", "\udcff", "con", "a//b", "good")  # fmt: skip
-KINDS_OF_MEMBERS = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE,
-                    tarfile.GNUTYPE_SPARSE, tarfile.XHDTYPE, b"Z")  # fmt: skip
+ABSOLUTE = "/escaped"  # Put below the directory of the attack, lest it succeed.
+CLIMBING = (
+    *("../escaped", "../../escaped", ABSOLUTE, "a/../../escaped", "..\\escaped", "C:\\escaped", "good/../../escaped"),
+    *("", ".", "./", "a\x00b", "x" * 5000, "good/first.txt/below", "\udcff", "con", "a//b", "good"),
+)
+KINDS_OF_MEMBERS = (
+    *(tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE),
+    *(tarfile.GNUTYPE_SPARSE, tarfile.XHDTYPE, b"Z"),
+)
 
 
 def _tar(members: list[tuple[str, bytes, int]]) -> bytes:
@@ -290,6 +331,7 @@ def _archives() -> Files:
 def _forge_archive(name: str, content: bytes, trial: Trial) -> bytes:
     """Members that climb out, link, or are no files."""
     hostile = trial.one_of(CLIMBING)
+    hostile = f"{trial.place}{ABSOLUTE}" if hostile == ABSOLUTE else hostile
     if name.endswith(".tar.gz"):
         if trial.rng.random() < 0.3:
             return gzip.compress(damaged(gzip.decompress(content), trial.rng), mtime=0)
@@ -303,7 +345,7 @@ def _forge_archive(name: str, content: bytes, trial: Trial) -> bytes:
 
 
 def _unpack(name: str, unpack: Callable[[Path, Path], None], place: Path, _workspace: Workspace) -> None:
-    target = place.parent / "deep" / "out"
+    target = place.parent / UNPACKED
     target.mkdir(parents=True)
     unpack(place / name, target)
     odd = [path.name for path in target.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]

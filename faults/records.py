@@ -1,4 +1,4 @@
-"""Hostile records: run directories and encoders that somebody made to do harm, through every command that reads them."""
+"""Hostile records: run directories and encoders made to do harm, through every command that reads them."""
 
 import json
 import struct
@@ -17,11 +17,17 @@ from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 
 SENTINEL = "faults_sentinel"
 SCRIPT = "<script>alert(1)</script>"
-FRAGMENTS = ("[]", "{}", "null", "true", '""', '"x"', "-1", "0", "0.5", "1e400", "NaN", "-Infinity", "9" * 400, "9" * 5000,
-             "[" * 100_000, '{"a":' * 50_000, '"' + "x" * 100_000 + '"', f'"{SENTINEL}:make"', '"../../../etc/passwd"',
-             '"\\ud800"', '"\\u0000"', f'"{SCRIPT}"', '[["a"]]', '{"alpha": []}', '{"a": {"b": null}}', "1e308", "2147483648")  # fmt: skip
+FRAGMENTS = (
+    *("[]", "{}", "null", "true", '""', '"x"', '[["a"]]', '{"alpha": []}', '{"a": {"b": null}}'),
+    *("-1", "0", "0.5", "1e308", "1e400", "NaN", "-Infinity", "2147483648", "9" * 400, "9" * 5000),
+    *("[" * 100_000, '{"a":' * 50_000, '"' + "x" * 100_000 + '"', '"\\ud800"', '"\\u0000"'),
+    *(f'"{SENTINEL}:make"', '"../../../etc/passwd"', f'"{SCRIPT}"'),
+)
 """JSON to put in the place of any value."""
-WHOLE = (b"", b"{}", b"[]", b"null", b"1", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe{}", b"{" + b'"a": 1,' * 9 + b'"a": 1}', b"NaN")
+WHOLE = (
+    *(b"", b"{}", b"[]", b"null", b"1", b"NaN", b"\xff\xfe{}", b'{"a": 1, "a": 2}'),
+    *(b"[" * 100_000, b'{"a":' * 100_000),
+)
 """What to put in the place of a whole file."""
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "runs": lambda run: ["runs", run],
@@ -131,7 +137,8 @@ def _spoil_checkpoint(path: Path, trial: Trial) -> str:
         del parent[key]
         what = f"without {key}"
     else:
-        values = (None, [], {}, "x", -1, 10**9, 10**30, 1.5, float("nan"), True, torch.zeros(0), torch.zeros(2, 3), [[1]])
+        numbers = (-1, 10**9, 10**30, 1.5, float("nan"), True)
+        values: tuple[Any, ...] = (None, [], {}, "x", *numbers, torch.zeros(0), torch.zeros(2, 3), [[1]])
         parent[key] = trial.one_of(values)
         what = f"{key} is {parent[key]!r}"[:200]
     version = state.pop("format", None)
@@ -141,9 +148,8 @@ def _spoil_checkpoint(path: Path, trial: Trial) -> str:
 
 def _commanded(trial: Trial, command: str, what: str, names: list[str]) -> Outcome:
     """Run a command beside a hostile directory, and look whether it ran what it should not."""
-    (trial.place / f"{SENTINEL}.py").write_text(
-        f"from pathlib import Path\nPath({str(trial.place / 'imported')!r}).touch()\ndef make(**_): raise SystemExit(9)\n"
-    )
+    code = f"from pathlib import Path\nPath({str(trial.place / 'imported')!r}).touch()\ndef make(**_): ...\n"
+    (trial.place / f"{SENTINEL}.py").write_text(code)
 
     def work() -> int:
         sys.path.insert(0, str(trial.place))
@@ -181,14 +187,34 @@ JSON = (
 )
 KINDS = (
     *(
-        Kind(name=f"record-{file.partition('.')[0]}", group="hostile records", about=f"`{file}` with hostile values",
-             attack=partial(hostile_json, file, source), share=1.5)
+        Kind(
+            name=f"record-{file.partition('.')[0]}",
+            group="hostile records",
+            about=f"`{file}` with hostile values",
+            attack=partial(hostile_json, file, source),
+            share=1.5,
+        )
         for file, source in JSON
     ),
-    Kind(name="record-resume", group="hostile records", about="`metrics.jsonl` of a run that is to go on",
-         attack=partial(hostile_json, "metrics.jsonl", _half), share=1),
-    Kind(name="record-encoder", group="hostile records", about="`encoder.safetensors` with a hostile note, shapes, NaN",
-         attack=hostile_encoder, share=2),
-    Kind(name="record-checkpoint", group="hostile records", about="`checkpoint.pt` with hostile values, well written",
-         attack=hostile_checkpoint, share=3),
-)  # fmt: skip
+    Kind(
+        name="record-resume",
+        group="hostile records",
+        about="`metrics.jsonl` of a run that is to go on",
+        attack=partial(hostile_json, "metrics.jsonl", _half),
+        share=1,
+    ),
+    Kind(
+        name="record-encoder",
+        group="hostile records",
+        about="`encoder.safetensors` with a hostile note, shapes, NaN",
+        attack=hostile_encoder,
+        share=2,
+    ),
+    Kind(
+        name="record-checkpoint",
+        group="hostile records",
+        about="`checkpoint.pt` with hostile values, well written",
+        attack=hostile_checkpoint,
+        share=3,
+    ),
+)

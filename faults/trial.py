@@ -111,6 +111,7 @@ class Kind:
         about: What is done, for the table.
         attack: Does it.
         share: Of the time of a campaign, in parts of the sum over all kinds.
+        slow: Whether one takes half a minute or more; the short form leaves it out.
         missing: Why it cannot be done here; empty where it can.
     """
 
@@ -119,11 +120,12 @@ class Kind:
     about: str
     attack: Callable[[Trial], Outcome]
     share: float
+    slow: bool = False
     missing: Callable[[], str] = lambda: ""
 
 
 def fault_of(ending: Ending) -> str:
-    """What no ending may be, however bad the file: a crash, a hang, much memory, leaked warnings; empty if it is not."""
+    """What no ending may be: a crash, a hang, much memory, leaked warnings; empty where it is none of these."""
     if ending.how in ("died", "hung"):
         return f"{ending.how}: {ending.words}; {ending.errors[-500:]}"
     if ending.how == "raised" and not ending.polite:
@@ -184,6 +186,8 @@ def inside(place: Path) -> Iterator[None]:
 
 def is_json(file: Path) -> bool:
     """Whether a file, or each line of it where it has one record a line, still is a record of JSON."""
+    if file.suffix not in (".json", ".jsonl"):
+        return False
     try:
         text = file.read_text()
         records = [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]

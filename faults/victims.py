@@ -109,7 +109,9 @@ def differences(one: Path, other: Path) -> list[str]:
         for name in ("config.json", "encoder.safetensors", "embeddings.npz")
         if _bytes(one / name) != _bytes(other / name)
     ]
-    return wrong + [name for name in ("result.json", "metrics.jsonl") if _timeless(one / name) != _timeless(other / name)]
+    return wrong + [
+        name for name in ("result.json", "metrics.jsonl") if _timeless(one / name) != _timeless(other / name)
+    ]
 
 
 def leftovers(run: Path) -> list[str]:
