@@ -90,7 +90,7 @@ class Child:
 
     def _closed(self, fields: dict[str, Any] | None, *, hung: bool = False) -> Ending:
         _, status = os.waitpid(self.pid, 0)
-        orphans = bool(alive(lambda pid: _session_of(pid) == self.pid))
+        orphans = not gone(lambda: alive(lambda pid: _session_of(pid) == self.pid), 0.0)
         texts: dict[str, Any] = {}
         for name, file in (("printed", self._printed), ("errors", self._errors)):
             file.seek(0)

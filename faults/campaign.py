@@ -136,7 +136,7 @@ def run_campaign(
 ) -> dict[str, Tally]:
     """Try all kinds in turn, each for its share of the time, and return what came of them in this call."""
     missing = {kind.name: why for kind in kinds if (why := kind.missing())}
-    chosen = [kind for kind in kinds if kind.name not in missing]
+    chosen = [kind for kind in reversed(kinds) if kind.name not in missing]  # Chains of kills take longest.
     for name, why in missing.items():
         line.say(f"{name} is skipped: {why}")
     here = {kind.name: Tally() for kind in chosen}

@@ -6,18 +6,12 @@ import numpy as np
 
 Damage = Callable[[bytearray, np.random.Generator], None]
 EXTREMES = (
-    b"\x00" * 4,
-    b"\xff" * 4,
-    b"\x7f\xff\xff\xff",
-    b"\xff\xff\xff\x7f",
-    b"\xff" * 8,
-    b"\x80\x00\x00\x00",
-    b"-1",
-    b"9" * 20,
+    *(b"\x00" * 4, b"\xff" * 4, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x80\x00\x00\x00"),
+    *(b"-1", b"9" * 20),
 )
 
 
-def flip_bits(content: bytearray, rng: np.random.Generator) -> None:
+def _flip_bits(content: bytearray, rng: np.random.Generator) -> None:
     """One bit, mostly; else up to eight."""
     for _ in range(1 if rng.random() < 0.7 else int(rng.integers(2, 9))):
         content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
@@ -57,7 +51,8 @@ def _extreme(content: bytearray, rng: np.random.Generator) -> None:
     content[start : start + len(value)] = value
 
 
-WAYS: tuple[Damage, ...] = (flip_bits, flip_bits, _cut, _remove, _insert, _splice, _blank, _extreme)
+FLIPS: tuple[Damage, ...] = (*[_flip_bits] * 8, _blank, _cut)  # What disks do.
+WAYS: tuple[Damage, ...] = (_flip_bits, _flip_bits, _cut, _remove, _insert, _splice, _blank, _extreme)
 
 
 def damaged(content: bytes, rng: np.random.Generator, ways: tuple[Damage, ...] = WAYS, most: int = 3) -> bytes:

@@ -93,18 +93,7 @@ def _cannot_mount() -> str:
 
 KINDS = (
     Kind(
-        name="disk-full",
-        group="full disks",
-        about="a training on a disk of a few kilobytes that is made larger later",
-        attack=fill_disk,
-        share=3,
-        missing=_cannot_mount,
+        "disk-full", "full disks", "a training on a small disk, made larger later", fill_disk, 3, missing=_cannot_mount
     ),
-    Kind(
-        name="disk-limit",
-        group="full disks",
-        about="a training whose files may not grow, until it has stopped",
-        attack=limit_files,
-        share=3,
-    ),
+    Kind("disk-limit", "full disks", "a training whose files may not grow, until it has stopped", limit_files, 3),
 )

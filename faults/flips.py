@@ -15,12 +15,11 @@ from PIL import Image
 import pucl
 import pucl.cli
 from faults.attempt import Ending, attempt
-from faults.damage import _blank, _cut, damaged, flip_bits
-from faults.trial import PATIENCE, Kind, Outcome, Trial, Workspace, fault_of, inside, is_json, where
+from faults.damage import FLIPS, damaged
+from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, fault_of, inside, is_json, where
 from faults.victims import comparison, few_graphs, finished_run, half_run, table, train
 from pucl.data import load, load_graphs
 
-FLIPS = (*[flip_bits] * 8, _blank, _cut)
 PROBE = np.random.default_rng(0).integers(0, 256, (4, 8, 8), dtype=np.uint8)
 
 
@@ -66,7 +65,7 @@ def _judged(ending: Ending, expected: Any, file: str, *, valid: bool) -> Outcome
     told = ending.words if ending.how == "raised" else ending.printed + ending.errors
     if ending.how == "returned" and ending.value == expected:
         return Outcome("same", "")
-    named = ending.how == "returned" and file in set(ending.value.get("named", ())) - set(expected.get("named", ()))
+    named = ending.how == "returned" and "named" in expected and ending.value["named"][file] > expected["named"][file]
     if file in told or named:
         return Outcome("refused", ending.words or told[-300:])
     if ending.how == "raised":
@@ -79,7 +78,7 @@ def _judged(ending: Ending, expected: Any, file: str, *, valid: bool) -> Outcome
 
 
 def _undamaged(target: Target, source: Path, trial: Trial, place: Path) -> None:
-    run = Path(shutil.copytree(source, place / "run"))
+    run = Path(shutil.copytree(source, place / VICTIM))
     (place / "value.json").write_text(json.dumps(_value(target, run, trial.workspace)))
 
 
@@ -115,7 +114,7 @@ def _reported(run: Path, _workspace: Workspace) -> dict[str, Any]:
         pucl.cli.main(["report", str(run), "--out", "page.html", "--points=50", "--force"]),
     ]
     page = Path("page.html").read_text() if Path("page.html").exists() else ""
-    named = [target.file for target in TARGETS if target.file in page]  # A page names what it leaves out.
+    named = {target.file: page.count(target.file) for target in TARGETS}  # A page names what it leaves out.
     return {"codes": codes, "runs": _digest(Path("runs.json")), "page": _digest(Path("page.html")), "named": named}
 
 
@@ -147,9 +146,7 @@ def _cache(workspace: Workspace) -> Path:
 
     def make(place: Path) -> None:
         load(folder, root=place)
-        entry = next(place.rglob("pixels.bin")).parent
         load_graphs(graphs, root=place)
-        next(path for path in place.rglob("*.npz") if path.parent != entry)
 
     return workspace.made("cache", make)
 
@@ -182,12 +179,11 @@ NAMES = {"about.json": "picture-cache-about", "pixels.bin": "picture-cache-pixel
 
 KINDS = tuple(
     Kind(
-        name=f"flip-{NAMES.get(target.file, target.file.partition('.')[0])}",
-        group="flipped bits",
-        about=f"bits of `{target.file}` flipped, a sector blanked, or the file cut"
-        + (" (a cache)" if target.file in NAMES else ""),
-        attack=partial(flip, target),
-        share=target.share,
+        f"flip-{NAMES.get(target.file, target.file.partition('.')[0])}",
+        "flipped bits",
+        f"`{target.file}`{' of a cache' if target.file in NAMES else ''}",
+        partial(flip, target),
+        target.share,
     )
     for target in TARGETS
 )

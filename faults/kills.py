@@ -19,7 +19,7 @@ from typing import Any
 import pucl.cli
 from faults.attempt import Child, Ending, gone, marked
 from faults.trial import Kind, Outcome, Trial
-from faults.victims import GRAPHS, TIMES, differences, finished_run, leftovers, train
+from faults.victims import GRAPHS, TIMES, TRAININGS, differences, finished_run, leftovers, train
 
 WRITTEN = ("metrics.jsonl", "checkpoint.pt", "checkpoint.pt", "encoder.safetensors", "embeddings.npz", "result.json")
 AT_MOST = 1.0  # Seconds to wait for one of them to be written.
@@ -184,6 +184,9 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
     )
 
 
+kill_on_ray = partial(kill_grid, on=("--ray=local",), worker="ray::")
+
+
 def _compare(out: Path) -> list[str]:
     arguments = ["-m", "pucl", "compare", "infograph", "shapes", *GRAPHS, "--epochs=60", "--monitor=0", "--no-page"]
     return [
@@ -255,37 +258,15 @@ def _no_ray() -> str:
 KINDS = (
     *(
         Kind(
-            name=f"kill-{framework}",
-            group="kills",
-            about=f"`pucl train {framework}` killed at random moments and while it writes, again and again",
-            attack=partial(kill_training, framework),
-            share=11,
+            f"kill-{framework}",
+            "kills",
+            f"`pucl train {framework}` killed at random moments and while it writes, again and again",
+            partial(kill_training, framework),
+            11,
         )
-        for framework in ("simclr", "moco", "cmc", "infograph")
+        for framework in TRAININGS
     ),
-    Kind(
-        name="kill-grid",
-        group="kills",
-        about="`pucl compare --workers 2`: driver, worker or all killed",
-        attack=kill_grid,
-        share=6,
-        slow=True,
-    ),
-    Kind(
-        name="kill-torchrun",
-        group="kills",
-        about="`torchrun`: one process of two killed, up to three times",
-        attack=kill_rank,
-        share=6,
-        slow=True,
-    ),
-    Kind(
-        name="kill-ray",
-        group="kills",
-        about="`pucl compare --ray local`: driver, a Ray worker or all killed",
-        attack=partial(kill_grid, on=("--ray=local",), worker="ray::"),
-        share=3,
-        slow=True,
-        missing=_no_ray,
-    ),
+    Kind("kill-grid", "kills", "`pucl compare --workers 2`: driver, worker or all killed", kill_grid, 6, slow=True),
+    Kind("kill-torchrun", "kills", "`torchrun`: one process of two killed, up to three times", kill_rank, 6, slow=True),
+    Kind("kill-ray", "kills", "`pucl compare --ray local`: the same", kill_on_ray, 3, slow=True, missing=_no_ray),
 )

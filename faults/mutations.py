@@ -24,7 +24,7 @@ from faults.trial import PATIENCE, Kind, Outcome, Trial, Workspace, judge_readin
 from faults.victims import few_graphs, finished_run
 from pucl.data import load, load_graphs
 from pucl.data.archive import unpack_tar, unpack_zip
-from pucl.data.source import Found
+from pucl.data.source import Form, Found
 from pucl.data.sources import cifar, fashion, stl10
 from pucl.data.sources.picture import SUFFIXES
 
@@ -33,21 +33,7 @@ UNPACKED = "deep/out"  # Where archives are unpacked.
 BOMBS = 0.04  # How many of the forged files are bombs: each takes seconds where it goes off.
 BOMB = 2 << 30  # Bytes that a few kilobytes unpack to: more than an attempt may take.
 NUMBERS = (
-    "-1",
-    "0",
-    "1e9",
-    "9" * 25,
-    "nan",
-    "inf",
-    "1_0",
-    "0x10",
-    "٣",
-    "",
-    "1e400",
-    "-",
-    "1 2",
-    "2147483648",
-    "\x00",
+    *("-1", "0", "1e9", "9" * 25, "nan", "inf", "1_0", "0x10", "\u0663", "", "1e400", "-", "1 2", "2147483648", "\x00"),
     "1" * 5000,
 )
 """What a number in a text file may be replaced by."""
@@ -58,14 +44,16 @@ class Format:
     """A kind of file.
 
     Args:
+        about: What it is.
         files: The undamaged files by name.
         read: Reads the directory that they are in.
-        forge: Makes one of the files anew, with its form right and its content hostile; None for plain damage alone.
+        forge: Makes one of the files anew, with its form right and its content hostile.
     """
 
+    about: str
     files: Callable[[Workspace], Files]
     read: Callable[[Path, Workspace], object]
-    forge: Callable[[str, bytes, Trial], bytes] | None = None
+    forge: Callable[[str, bytes, Trial], bytes]
 
 
 def mutate(kind: Format, trial: Trial) -> Outcome:
@@ -76,7 +64,7 @@ def mutate(kind: Format, trial: Trial) -> Outcome:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
     victim = trial.one_of(sorted(files))
-    if kind.forge is not None and trial.rng.random() < 0.4:
+    if trial.rng.random() < 0.4:
         content = kind.forge(victim, files[victim], trial)
     else:
         content = damaged(files[victim], trial.rng)
@@ -373,76 +361,61 @@ def _forge_safetensors(_name: str, content: bytes, trial: Trial) -> bytes:
     return struct.pack("<Q", trial.one_of((len(text), len(text), 2**62, 0, len(text) + 1))) + text + body
 
 
-FORMATS: dict[str, tuple[str, Format]] = {
-    "pictures": (
+def _found(place: Path, form: Form, size: int | None = None) -> Found:
+    return Found(directory=place, form=form, cache=_root(place), image_size=size)
+
+
+TAR, ZIP = "archive.tar.gz", "archive.zip"
+FORMATS = {
+    "pictures": Format(
         "a folder of pictures: " + ", ".join(sorted(suffix[1:] for suffix in SUFFIXES)),
-        Format(lambda _: _pictures(), lambda place, _: load(place, root=_root(place)), _forge_picture),
+        lambda _: _pictures(),
+        lambda place, _: load(place, root=_root(place)),
+        _forge_picture,
     ),
-    "npz": (
-        "arrays in a `.npz` file",
-        Format(lambda _: _arrays(), lambda place, _: load(place / "arrays.npz"), _forge_npz),
+    "npz": Format(
+        "arrays in a `.npz` file", lambda _: _arrays(), lambda place, _: load(place / "arrays.npz"), _forge_npz
     ),
-    "graphs": (
+    "graphs": Format(
         "graphs as files of the TU collection",
-        Format(_graph_files, lambda place, _: load_graphs(place, root=_root(place)), _replace_number),
+        _graph_files,
+        lambda place, _: load_graphs(place, root=_root(place)),
+        _replace_number,
     ),
-    "cifar": (
+    "cifar": Format(
         "CIFAR's pickles, as if their sums were right",
-        Format(
-            lambda _: _batches(),
-            lambda place, _: cifar.read_cifar10(Found(directory=place, form=cifar.OFFICIAL_10, cache=place), None),
-            _forge_pickle,
-        ),
+        lambda _: _batches(),
+        lambda place, _: cifar.read_cifar10(_found(place, cifar.OFFICIAL_10), None),
+        _forge_pickle,
     ),
-    "sheets": (
+    "sheets": Format(
         "CIFAR as PNG sheets and JSON, as if their sums were right",
-        Format(
-            lambda _: _sheets(),
-            lambda place, _: cifar.read_cifar10(Found(directory=place, form=cifar.SHEETS_10, cache=place), None),
-            _forge_sheet,
-        ),
+        lambda _: _sheets(),
+        lambda place, _: cifar.read_cifar10(_found(place, cifar.SHEETS_10), None),
+        _forge_sheet,
     ),
-    "stl10": (
+    "stl10": Format(
         "STL10's binaries",
-        Format(
-            lambda _: _stl10(),
-            lambda place, _: stl10.read_stl10(
-                Found(directory=place, form=stl10.OFFICIAL, cache=_root(place), image_size=8), STL10_PICTURES
-            ),
-            _forge_stl10,
-        ),
+        lambda _: _stl10(),
+        lambda place, _: stl10.read_stl10(_found(place, stl10.OFFICIAL, 8), STL10_PICTURES),
+        _forge_stl10,
     ),
-    "fashion": (
+    "fashion": Format(
         "Fashion-MNIST's packed idx files",
-        Format(
-            lambda _: _fashion(),
-            lambda place, _: fashion.read_fashion(Found(directory=place, form=fashion.PACKED, cache=place)),
-            _forge_idx,
-        ),
+        lambda _: _fashion(),
+        lambda place, _: fashion.read_fashion(_found(place, fashion.PACKED)),
+        _forge_idx,
     ),
-    "tar": (
-        "tar archives that are unpacked",
-        Format(
-            lambda _: {"archive.tar.gz": _archives()["archive.tar.gz"]},
-            partial(_unpack, "archive.tar.gz", unpack_tar),
-            _forge_archive,
-        ),
-    ),
-    "zip": (
-        "zip archives that are unpacked",
-        Format(
-            lambda _: {"archive.zip": _archives()["archive.zip"]},
-            partial(_unpack, "archive.zip", unpack_zip),
-            _forge_archive,
-        ),
-    ),
-    "safetensors": (
+    "tar": Format("tar archives", lambda _: {TAR: _archives()[TAR]}, partial(_unpack, TAR, unpack_tar), _forge_archive),
+    "zip": Format("zip archives", lambda _: {ZIP: _archives()[ZIP]}, partial(_unpack, ZIP, unpack_zip), _forge_archive),
+    "safetensors": Format(
         "an encoder's file, through `pucl.load`",
-        Format(_encoder, lambda place, _: pucl.load(place / "encoder.safetensors"), _forge_safetensors),
+        _encoder,
+        lambda place, _: pucl.load(place / "encoder.safetensors"),
+        _forge_safetensors,
     ),
 }
 
 KINDS = tuple(
-    Kind(name=f"mutate-{name}", group="mutated data", about=about, attack=partial(mutate, kind), share=3)
-    for name, (about, kind) in FORMATS.items()
+    Kind(f"mutate-{name}", "mutated data", kind.about, partial(mutate, kind), 3) for name, kind in FORMATS.items()
 )

@@ -15,6 +15,7 @@ from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, insi
 from faults.victims import comparison, finished_run, half_run, table, train
 from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 
+ENCODER = "encoder.safetensors"
 SENTINEL = "faults_sentinel"
 SCRIPT = "<script>alert(1)</script>"
 FRAGMENTS = (
@@ -86,7 +87,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 def hostile_encoder(trial: Trial) -> Outcome:
     """An encoder's file whose note about itself is hostile, whose weights are of another shape, or not finite."""
     run = trial.copied(finished_run(trial.workspace, trial.one_of(("infograph", "simclr"))))
-    path = run / "encoder.safetensors"
+    path = run / ENCODER
     content = path.read_bytes()
     length = struct.unpack("<Q", content[:8])[0]
     header, body = json.loads(content[8 : 8 + length]), content[8 + length :]
@@ -109,7 +110,7 @@ def hostile_encoder(trial: Trial) -> Outcome:
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
     command = trial.one_of(("eval", "embed", "prior", "load", "load a file", "report", "runs"))
-    outcome = _commanded(trial, command, f"encoder.safetensors, {what}", ["encoder.safetensors", "config.json", VICTIM])
+    outcome = _commanded(trial, command, f"{ENCODER}, {what}", [ENCODER, "config.json", VICTIM])
     if way == "nan" and outcome.verdict == "accepted" and command not in ("report", "runs"):
         return Outcome("failed", f"{outcome.words}: weights that are not finite were used")
     return outcome
@@ -156,7 +157,7 @@ def _commanded(trial: Trial, command: str, what: str, names: list[str]) -> Outco
         with inside(trial.place):
             if command.startswith("load"):
                 try:
-                    pucl.load(f"{VICTIM}/encoder.safetensors" if "file" in command else VICTIM)
+                    pucl.load(f"{VICTIM}/{ENCODER}" if "file" in command else VICTIM)
                 except ValueError as error:  # As the commands tell it.
                     print(error, file=sys.stderr)
                     return 2
@@ -180,41 +181,22 @@ def _half(workspace: Workspace) -> Path:
     return half_run(workspace, "infograph")
 
 
+VALUES = "with hostile values"
 JSON = (
-    *((file, _infograph) for file in ("config.json", "result.json", "metrics.jsonl", "environment.json")),
-    ("comparison.json", comparison),
-    ("table.json", table),
+    *(
+        (file.partition(".")[0], file, _infograph, VALUES)
+        for file in ("config.json", "result.json", "environment.json")
+    ),
+    ("metrics", "metrics.jsonl", _infograph, VALUES),
+    ("resume", "metrics.jsonl", _half, "of a run that is to go on, with hostile values"),
+    ("comparison", "comparison.json", comparison, VALUES),
+    ("table", "table.json", table, VALUES),
 )
 KINDS = (
     *(
-        Kind(
-            name=f"record-{file.partition('.')[0]}",
-            group="hostile records",
-            about=f"`{file}` with hostile values",
-            attack=partial(hostile_json, file, source),
-            share=1.5,
-        )
-        for file, source in JSON
+        Kind(f"record-{name}", "hostile records", f"`{file}` {what}", partial(hostile_json, file, source), 1.5)
+        for name, file, source, what in JSON
     ),
-    Kind(
-        name="record-resume",
-        group="hostile records",
-        about="`metrics.jsonl` of a run that is to go on",
-        attack=partial(hostile_json, "metrics.jsonl", _half),
-        share=1,
-    ),
-    Kind(
-        name="record-encoder",
-        group="hostile records",
-        about="`encoder.safetensors` with a hostile note, shapes, NaN",
-        attack=hostile_encoder,
-        share=2,
-    ),
-    Kind(
-        name="record-checkpoint",
-        group="hostile records",
-        about="`checkpoint.pt` with hostile values, well written",
-        attack=hostile_checkpoint,
-        share=3,
-    ),
+    Kind("record-encoder", "hostile records", f"`{ENCODER}` with a hostile note, shapes, NaN", hostile_encoder, 2),
+    Kind("record-checkpoint", "hostile records", "`checkpoint.pt` with hostile values", hostile_checkpoint, 3),
 )

@@ -101,7 +101,7 @@ class Trial:
         return Path(shutil.copytree(source, self.place / VICTIM))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Kind:
     """A kind of attack.
 
