@@ -49,9 +49,13 @@ def kill_training(framework: str, trial: Trial) -> Outcome:
         break
     problems = _problems(ending, whole, out) + [f"{held} times a lock or a process outlived a kill"] * (held > 0)
     words = f"{kills} kills, checkpoints every {seconds:g} s"
-    return (
-        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
-    )
+    return _came_to(words, problems, kills)
+
+
+def _came_to(words: str, problems: list[str], kills: int) -> Outcome:
+    if problems:
+        return Outcome("failed", f"{words}: {'; '.join(problems)}", kills)
+    return Outcome("recovered", words, kills)
 
 
 def _wait_for_a_moment(trial: Trial, child: Child, out: Path) -> None:
@@ -63,7 +67,7 @@ def _wait_for_a_moment(trial: Trial, child: Child, out: Path) -> None:
     name, end = trial.one_of(WRITTEN), time.monotonic() + AT_MOST
     before = _changed(out / name)
     while not child.finished() and time.monotonic() < end:
-        if any(out.glob(f".{name}.*.part")) if style == "writing" else _changed(out / name) != before:
+        if any(out.glob(f".{name}.*{child.pid}*")) if style == "writing" else _changed(out / name) != before:
             break
         time.sleep(0.0005)
     time.sleep(float(trial.rng.exponential(0.002)))
@@ -167,7 +171,7 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
                     done.append(victim)
                     if victim != "worker":
                         grid.process.wait()
-                        if not gone(lambda: grid.others("pucl" if on else ""), 60):
+                        if not gone(lambda: grid.others(worker if on else ""), 60):
                             return Outcome("failed", f"after kills ({', '.join(done)}) processes stayed", kills)
                         continue
             if grid.wait(lambda: False, 240) or grid.process.poll() != 0:
@@ -179,9 +183,7 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
     if _lines(whole) != _lines(out):
         problems.append("comparison.json differs")
     words = f"kills: {', '.join(done) or 'none in time'}"
-    return (
-        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
-    )
+    return _came_to(words, problems, kills)
 
 
 kill_on_ray = partial(kill_grid, on=("--ray=local",), worker="ray::")
@@ -227,9 +229,7 @@ def kill_rank(trial: Trial) -> Outcome:
         problems = ["processes were left"] * (not gone(ranks.others, 30))
     problems += [f"{name} differs" for name in differences(whole, out)] + [f"{name} left" for name in leftovers(out)]
     words = f"{kills} of the two processes killed"
-    return (
-        Outcome("failed", f"{words}: {'; '.join(problems)}", kills) if problems else Outcome("recovered", words, kills)
-    )
+    return _came_to(words, problems, kills)
 
 
 def _torchrun(out: Path) -> list[str]:
