@@ -5,6 +5,7 @@ import multiprocessing
 import platform
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -12,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ def attack(kind: Kind, seed: int, number: int, workspace: Workspace) -> Outcome:
     place = Path(tempfile.mkdtemp(prefix=f"{kind.name}-{number}-", dir=workspace.top))
     try:
         (place / "trial").mkdir()
-        return kind.attack(Trial(number, rng, place / "trial", workspace))
+        outcome = kind.attack(Trial(number, rng, place / "trial", workspace))
+        words = outcome.words.replace(f"{place}/", "").replace(f"{sys.prefix}/", "")  # Records name no machine.
+        return replace(outcome, words=words)
     except Exception:  # A mistake of the campaign's own must be seen too, and must not end it.
         return Outcome("failed", f"the campaign itself: {traceback.format_exc()[-1500:]}")
     finally:
@@ -136,7 +139,8 @@ def run_campaign(
 ) -> dict[str, Tally]:
     """Try all kinds in turn, each for its share of the time, and return what came of them in this call."""
     missing = {kind.name: why for kind in kinds if (why := kind.missing())}
-    chosen = [kind for kind in reversed(kinds) if kind.name not in missing]  # Chains of kills take longest.
+    chosen = [kind for kind in reversed(kinds) if kind.name not in missing]  # Chains of kills take longer,
+    chosen.sort(key=lambda kind: kind.slow)  # and new interpreters longest: all else is tried before.
     for name, why in missing.items():
         line.say(f"{name} is skipped: {why}")
     here = {kind.name: Tally() for kind in chosen}
