@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check faults bench format clean
 
 demo: $(VENV)/.demo  ## the main job, with no more than it needs
 	$(BIN)/pucl compare simclr digits --seeds 2 --workers 2 --out demo
@@ -20,6 +20,9 @@ check: $(READY)  ## the quick part of it, for every commit
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n 2 -m "not slow"
+
+faults: $(READY)  ## kills, full disks, damaged and hostile files, for a quarter of an hour; FAULTS="--minutes 90 --seed 7"
+	$(BIN)/python -m faults $(FAULTS)
 
 bench: $(READY)  ## time and memory of the losses; `python -m benchmarks --help` lists the other benchmarks
 	$(BIN)/python -m benchmarks loss

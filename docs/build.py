@@ -14,6 +14,7 @@ from results.benchmarks import benchmarks_page
 from results.graphs import table2_page
 from results.images import images_page
 from results.readme import readme
+from results.reliability import reliability_page
 from results.table1 import table1_page
 from results.theory import theory_page
 
@@ -33,6 +34,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "bench/grid.json",
         ),
     ),
+    "reliability.md": (reliability_page, ("faults/campaign.json",)),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
     "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),
     "ablations.md": (

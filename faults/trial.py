@@ -1,0 +1,196 @@
+"""What an attack is given, what it comes to, and how endings are judged."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from faults.attempt import Child, Ending
+
+MOST_MIB = 1024  # By how much memory may grow while a small damaged file is read.
+VICTIM = "victim"  # What a damaged run is called, so that it is seen whether a message names it.
+PATIENCE = 20.0  # Seconds after which a command on a small file counts as hanging.
+
+Verdict = Literal["recovered", "same", "accepted", "refused", "undetectable", "failed"]
+VERDICTS: dict[Verdict, str] = {
+    "recovered": "the same command went on to the result of an uninterrupted run, bit for bit",
+    "same": "the damage changed nothing: the result is that of the undamaged file",
+    "accepted": "the file was read: it is still valid",
+    "refused": "a sentence named the file and said what is wrong",
+    "undetectable": "still a valid record of JSON, with another value or name in it, and no digest to tell",
+    "failed": "something lost, silently different, a traceback, a crash, a hang, or memory without bound",
+}
+"""What an attack can come to. Only the last is a fault of pucl's."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack came to.
+
+    Args:
+        verdict: See `VERDICTS`.
+        words: What was done and what happened.
+        kills: How many processes were killed for it.
+    """
+
+    verdict: Verdict
+    words: str
+    kills: int = 0
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A directory with what attacks share: data and runs that are made once, when they are first needed.
+
+    Args:
+        top: The directory.
+        making: How many seconds this process spent on making, or waiting for, such things: no time of an attack's.
+    """
+
+    top: Path
+    making: list[float] = field(default_factory=list)
+
+    def made(self, name: str, make: Callable[[Path], object]) -> Path:
+        """A directory of this name that ``make`` has filled, in a process of its own; several may ask at a time."""
+        place, part, began = self.top / name, self.top / f".{name}.part", time.monotonic()
+        if not place.exists():
+            with (self.top / f".{name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not place.exists():
+                    shutil.rmtree(part, ignore_errors=True)
+                    part.mkdir()
+                    ending = Child(lambda: make(part), bounded=False).wait()
+                    if ending.how != "returned":
+                        raise RuntimeError(f"{name} could not be made: {ending.words}\n{ending.errors}")
+                    part.replace(place)
+            self.making.append(time.monotonic() - began)
+        return place
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attack: where it may write, and the random numbers that it is made from.
+
+    Args:
+        number: Which of its kind.
+        rng: Made from seed, kind and number alone.
+        place: A new directory, removed afterwards.
+        workspace: What attacks share.
+    """
+
+    number: int
+    rng: np.random.Generator
+    place: Path
+    workspace: Workspace
+
+    def one_of(self, choices: Sequence[Any]) -> Any:
+        """A random one of several."""
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def copied(self, source: Path) -> Path:
+        """A copy of a directory to damage, always of the same name."""
+        return Path(shutil.copytree(source, self.place / VICTIM))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of attack.
+
+    Args:
+        name: What ``--only`` calls it.
+        group: Under which heading it is listed.
+        about: What is done, for the table.
+        attack: Does it.
+        share: Of the time of a campaign, in parts of the sum over all kinds.
+        slow: Whether one takes half a minute or more; the short form leaves it out.
+        missing: Why it cannot be done here; empty where it can.
+    """
+
+    name: str
+    group: str
+    about: str
+    attack: Callable[[Trial], Outcome]
+    share: float
+    slow: bool = False
+    missing: Callable[[], str] = lambda: ""
+
+
+def fault_of(ending: Ending) -> str:
+    """What no ending may be: a crash, a hang, much memory, leaked warnings; empty where it is none of these."""
+    if ending.how in ("died", "hung"):
+        return f"{ending.how}: {ending.words}; {ending.errors[-500:]}"
+    if ending.how == "raised" and not ending.polite:
+        return f"raised {ending.error}: {ending.words[:500]}; {where(ending.errors)}"
+    if ending.orphans:
+        return "left processes behind"
+    if ending.grown_mib > MOST_MIB:
+        return f"memory grew by {ending.grown_mib} MiB"
+    # An error that the work raised prints its own traceback here; one that a command printed is a fault.
+    if ending.how == "returned" and (leak := re.search(r"^.*(Warning: |Traceback ).*$", ending.errors, re.MULTILINE)):
+        return f"leaked to standard error: {leak[0][:300]}; {ending.errors[-300:]}"
+    return ""
+
+
+def where(trace: str) -> str:
+    """The last line of pucl's own in a traceback."""
+    own = re.findall(r'File "[^"]*/(pucl/[^"]+)", line (\d+), in (\S+)', trace)
+    return "at {}:{} in {}".format(*own[-1]) if own else ""
+
+
+def judge_reading(ending: Ending, names: Sequence[str]) -> Outcome:
+    """Judge a function that read a damaged file: a value, or an error that names one of these, is right."""
+    if fault := fault_of(ending):
+        return Outcome("failed", fault)
+    if ending.how == "returned":
+        return Outcome("accepted", "read")
+    if not any(name in ending.words for name in names):
+        words = f"refused without naming {names[0]}: {ending.error}: {ending.words[:300]}; {where(ending.errors)}"
+        return Outcome("failed", words)
+    return Outcome("refused", ending.words)
+
+
+def judge_command(ending: Ending, names: Sequence[str]) -> Outcome:
+    """Judge a command on a damaged file, whose value is its exit code."""
+    if fault := fault_of(ending):
+        return Outcome("failed", fault)
+    if ending.how == "raised":
+        return Outcome("failed", f"raised {ending.error}: {ending.words[:300]}; {where(ending.errors)}")
+    told = ending.printed + ending.errors
+    if ending.value == 0:
+        damaged = any(name in told and re.search("damaged|should hold|is not finished", told) for name in names)
+        return Outcome("refused" if damaged else "accepted", told[-500:])
+    if not ending.errors.strip() or not any(name in told for name in names):
+        return Outcome("failed", f"exit {ending.value} without naming {names[0]}: {told[-300:]}")
+    return Outcome("refused", ending.errors[-500:])
+
+
+@contextmanager
+def inside(place: Path) -> Iterator[None]:
+    """Work in a directory, so that commands print the same paths whatever its name."""
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def is_json(file: Path) -> bool:
+    """Whether a file, or each line of it where it has one record a line, still is a record of JSON."""
+    if file.suffix not in (".json", ".jsonl"):
+        return False
+    try:
+        text = file.read_text()
+        records = [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]
+    except (OSError, ValueError, RecursionError):
+        return False
+    return all(isinstance(record, dict) for record in records)
