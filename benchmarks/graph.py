@@ -22,17 +22,17 @@ from benchmarks.timing import MOST, Spread, interleave, torch_threads
 from benchmarks.train import Figures
 from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
-from pucl.data import DataMissingError
-from pucl.data.sources.tu_collection import known_graphs
+from pucl.data.root import DataMissingError
 from pucl.devices import usable_cores
 from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import INNER_FOLDS
-from pucl.experiments.config import RunConfig, choose
-from pucl.experiments.graphs import GraphTask, embed_graphs
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import make_training
-from pucl.experiments.task import make_task
 from pucl.frameworks.infograph import InfoGraph
+from pucl.graphs.sources.tu_collection import known_graphs
+from pucl.graphs.task import GraphTask, embed_graphs
+from pucl.runs.config import RunConfig, choose
+from pucl.runs.recipes import recipe
+from pucl.runs.run import make_training
+from pucl.runs.task import make_task
 
 DATA = ("shapes", "PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
 CORRECTION_SETTINGS: dict[str, dict[str, float]] = {

@@ -23,14 +23,15 @@ from pucl.contrast.compare import compare
 from pucl.contrast.correction import Correction, check_range
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
-from pucl.data import ImageSet
 from pucl.devices import usable_cores
-from pucl.encoders import ARCHITECTURES, Adopted, ResNet
-from pucl.experiments.build import build_framework
-from pucl.experiments.config import FRAMEWORKS, ImageConfig, choose
-from pucl.experiments.recipes import recipe
 from pucl.frameworks.framework import ImageBatch, ImageFramework, see
 from pucl.frameworks.moco import MoCo
+from pucl.images.encoders.registry import ARCHITECTURES, Adopted
+from pucl.images.encoders.resnet import ResNet
+from pucl.images.imageset import ImageSet
+from pucl.runs.build import build_framework
+from pucl.runs.config import FRAMEWORKS, ImageConfig, choose
+from pucl.runs.recipes import recipe
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.training.loop import Plan, Training, module_of
 from pucl.training.optimisers import make_optimiser

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.timing import Spread, interleave, torch_threads
 from pucl.devices import usable_cores
-from pucl.views import SimCLRViews
+from pucl.images.views import SimCLRViews
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ class ViewsCost:
         size: Side of images and views in pixels.
         threads: Threads of torch; Pillow has one.
         rounds: Number of rounds.
-        ours: Milliseconds of a batch with `pucl.views`.
+        ours: Milliseconds of a batch with `pucl.images.views`.
         pillow: Milliseconds of a batch with Pillow, usual version.
         lean: Milliseconds of a batch with Pillow, lean version.
         speedup: Time of the usual version over ours, round by round.

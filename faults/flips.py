@@ -18,7 +18,8 @@ from faults.attempt import Ending, attempt
 from faults.damage import FLIPS, damaged
 from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, fault_of, inside, is_json, where
 from faults.victims import comparison, few_graphs, finished_run, half_run, table, train
-from pucl.data import load, load_graphs
+from pucl.graphs.registry import load_graphs
+from pucl.images.registry import load
 
 PROBE = np.random.default_rng(0).integers(0, 256, (4, 8, 8), dtype=np.uint8)
 

@@ -22,11 +22,12 @@ from faults.attempt import attempt
 from faults.damage import damaged
 from faults.trial import PATIENCE, Kind, Outcome, Trial, Workspace, judge_reading
 from faults.victims import few_graphs, finished_run
-from pucl.data import load, load_graphs
 from pucl.data.archive import unpack_tar, unpack_zip
-from pucl.data.source import Form, Found
-from pucl.data.sources import cifar, fashion, stl10
-from pucl.data.sources.picture import SUFFIXES
+from pucl.graphs.registry import load_graphs
+from pucl.images.registry import load
+from pucl.images.source import Form, Found
+from pucl.images.sources import cifar, fashion, stl10
+from pucl.images.sources.picture import SUFFIXES
 
 Files = dict[str, bytes]
 UNPACKED = "deep/out"  # Where archives are unpacked.

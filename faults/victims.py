@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import pucl.cli
 from faults.trial import Workspace
-from pucl.data.sources.shapes import make_shapes
-from pucl.data.sources.tu import write_tu
-from pucl.experiments.display import Display
+from pucl.graphs.sources.shapes import make_shapes
+from pucl.graphs.sources.tu import write_tu
+from pucl.runs.display import Display
 
 IMAGES = ("--limit=64", "--epochs=6", "--batch-size=16", "--dim=8", "--width=8", "--queue-size=32", "--draws=16")
 GRAPHS = ("--limit=44", "--epochs=24", "--batch-size=22", "--hidden=8", "--layers=2", "--probes=knn")
@@ -96,7 +96,7 @@ def _run(arguments: list[str], code: int = 0) -> None:
     """Run a command by a clock that is the same each time, so that its records have the same length."""
     ticks = itertools.count()
     clock = patch.multiple(time, monotonic=lambda: next(ticks) / 64, process_time=lambda: next(ticks) / 64)
-    with clock, patch("pucl.experiments.run.peak_memory", lambda _: 256.0):
+    with clock, patch("pucl.runs.run.peak_memory", lambda _: 256.0):
         came = pucl.cli.main(arguments)
     if came != code:
         raise RuntimeError(f"pucl {' '.join(arguments)}: exit {came}")

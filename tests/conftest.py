@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pucl.data.sources.shapes import make_shapes
+from pucl.graphs.sources.shapes import make_shapes
 
 torch.set_num_threads(1)  # The tests are many and small, and run side by side.
 

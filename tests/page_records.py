@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.experiments.recipes import recipe
+from pucl.runs.recipes import recipe
 
 Record = dict[str, Any]
 

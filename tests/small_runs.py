@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pucl.experiments.config import GraphConfig
-from pucl.experiments.recipes import recipe
+from pucl.runs.config import GraphConfig
+from pucl.runs.recipes import recipe
 
 
 def small_run(correction: str = "plain", **changes: Any) -> GraphConfig:

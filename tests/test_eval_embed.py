@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 
 import pucl
 from pucl.cli import main
-from pucl.data import load
 from pucl.evaluation import FullBatchLinearProbe, LinearProbe
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
-from pucl.experiments.trained import load_images
+from pucl.images.registry import load
+from pucl.images.trained import load_images
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
 
 COUNT, SIDE = 60, 8
 

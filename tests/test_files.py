@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from pucl.experiments.compare import grid_of
-from pucl.experiments.grid import Means, run_grid
 from pucl.files import DiskFullError, whole_file, write_json, write_whole
+from pucl.runs.compare import grid_of
+from pucl.runs.grid import Means, run_grid
 from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 from small_runs import small_run
 

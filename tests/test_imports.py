@@ -14,11 +14,16 @@ LAYERS = [
     {"shapes", "files", "precision", "progress", "records", "signals", "texts"},
     {"contrast"},
     {"corrections"},
-    {"memory", "processes", "devices", "views", "data", "encoders"},
-    {"functional", "floored", "together", "priors"},
-    {"losses", "frameworks"},
-    {"adapters", "training", "evaluation"},
-    {"experiments", "reports", "doctor"},
+    {"memory", "processes", "devices", "batch_norm", "data"},
+    {"functional", "together", "floored"},
+    {"losses", "adapters", "evaluation"},
+    {"images", "graphs"},
+    {"frameworks"},
+    {"training"},
+    {"runs"},
+    {"diagnosis"},
+    {"reports", "doctor"},
+    {"paper"},
     {"commands"},
     {"cli", "__init__", "__main__"},
 ]
@@ -34,8 +39,6 @@ ONLY = {
     "floored": {"torch"},
     "adapters": {"torch"},
     "together": {"torch"},
-    "views": {"torch"},
-    "encoders": {"torch"},
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pucl.corrections import PUCL
-from pucl.priors import APART, FEWEST, Mixture, alpha_and_c, bbe, collision, mixture
+from pucl.diagnosis.priors import APART, FEWEST, Mixture, alpha_and_c, bbe, collision, mixture
 
 KNOWN, UNLABELLED = 5_000, 20_000
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pucl.experiments.display import Display
 from pucl.progress import Line, Progress, duration
+from pucl.runs.display import Display
 
 METRICS: dict[str, Any] = {
     "epoch": 3,

@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
-from pucl.experiments.statistics import student_quantile
+from pucl.runs.statistics import student_quantile
 from pucl.texts import counted
 from results.table1 import PROBES
 from results.words import OTHER_DIGITS, interval, markdown, percent, spread, tau

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from pucl.data.registry import SOURCES
+from pucl.images.registry import SOURCES
 from results.words import certain, markdown, percent
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "table-1"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from pucl.experiments.statistics import Difference
+from pucl.runs.statistics import Difference
 from pucl.texts import counted
 from results.causes import causes
 from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau

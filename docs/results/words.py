@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pucl.experiments.statistics import Difference, Spread
+from pucl.runs.statistics import Difference, Spread
 from pucl.texts import signed
 
 OTHER_DIGITS = (

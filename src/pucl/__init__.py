@@ -17,9 +17,9 @@ from pucl.losses import (
 )
 
 if TYPE_CHECKING:
-    from pucl.encoders import EncoderSource
-    from pucl.experiments.trained import Trained
-    from pucl.experiments.trained_graphs import TrainedGraphs
+    from pucl.graphs.trained import TrainedGraphs
+    from pucl.images.encoders.registry import EncoderSource
+    from pucl.images.trained import Trained
 
 __version__ = "0.1.0"
 
@@ -53,6 +53,6 @@ def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained
 
         embeddings = pucl.load("runs/simclr-digits-pucl-seed-0").encode(images)  # float32 [n, features]
     """
-    from pucl.experiments.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
+    from pucl.images.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
 
     return load_trained(run, encoder=encoder)

@@ -21,14 +21,15 @@ from benchmarks.graph_steps import BareLoss, BareNetwork, Watched, as_usual, in_
 from benchmarks.timing import FEWEST, MOST, Timings
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS
-from pucl.data import GraphBatch, GraphSet, load_graphs
-from pucl.data.folding import fold
 from pucl.evaluation import SVMResult
-from pucl.experiments.config import GraphConfig
-from pucl.experiments.graphs import GraphTask, build_infograph
-from pucl.experiments.run import make_training
 from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import InfoGraph
+from pucl.graphs.folding import fold
+from pucl.graphs.graphset import GraphBatch, GraphSet
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.task import GraphTask, build_infograph
+from pucl.runs.config import GraphConfig
+from pucl.runs.run import make_training
 from pucl.training.loop import Training
 
 needs_sklearn = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pucl.data import DataError
 from pucl.data.archive import unpack_tar, unpack_zip
+from pucl.data.errors import DataError
 
 
 def write(path: Path, *members: tarfile.TarInfo) -> Path:

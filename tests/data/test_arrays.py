@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pucl.data import DataError, from_array, load, to_pixels
+from pucl.data.errors import DataError
+from pucl.images.registry import load
+from pucl.images.sources.arrays import from_array, to_pixels
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (10, 3, 6, 5), dtype=np.uint8)
 GREY = COLOUR[:, 0]

@@ -13,11 +13,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from pucl.data import DataError, ImageData, load
-from pucl.data.source import Found, Source, md5_of
-from pucl.data.sources import cifar
-from pucl.data.sources.array_pickle import read_array_pickle
-from pucl.data.sources.cifar import CIFAR10, CIFAR100, read_cifar10, read_cifar100
+from pucl.data.errors import DataError
+from pucl.images.imageset import ImageData
+from pucl.images.registry import load
+from pucl.images.source import Found, Source, md5_of
+from pucl.images.sources import cifar
+from pucl.images.sources.array_pickle import read_array_pickle
+from pucl.images.sources.cifar import CIFAR10, CIFAR100, read_cifar10, read_cifar100
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 ROWS = np.random.default_rng(0).integers(0, 256, (12, 3072), dtype=np.uint8)

@@ -18,11 +18,11 @@ import pytest
 from PIL import Image
 
 from pucl import cli
-from pucl.data import acquire, registry
-from pucl.data.download import UnreachableError
-from pucl.data.source import Download, md5_of
-from pucl.data.sources.cifar import CIFAR10, SHEETS, read_cifar10
-from pucl.data.sources.fashion import FILES
+from pucl.data.download import Download, UnreachableError
+from pucl.images import acquire, registry
+from pucl.images.source import md5_of
+from pucl.images.sources.cifar import CIFAR10, SHEETS, read_cifar10
+from pucl.images.sources.fashion import FILES
 
 
 @pytest.fixture(autouse=True)
@@ -229,11 +229,11 @@ def test_a_disk_that_refuses(
 def test_importing_data_needs_neither_pillow_nor_scikit_learn() -> None:
     program = (
         "import sys; sys.modules['PIL'] = sys.modules['sklearn'] = None\n"
-        "import numpy, pucl.data, pucl.commands.data\n"
-        "assert len(pucl.data.from_array(numpy.zeros((4, 8, 8)), [0, 1, 0, 1], test_share=.5).train) == 2\n"
+        "import numpy, pucl.images, pucl.commands.data\n"
+        "assert len(pucl.images.from_array(numpy.zeros((4, 8, 8)), [0, 1, 0, 1], test_share=.5).train) == 2\n"
         "for name in ('digits', '.'):\n"
-        "    try: pucl.data.load(name)\n"
-        "    except pucl.data.ExtraMissingError as error: print(error)\n"
+        "    try: pucl.images.load(name)\n"
+        "    except pucl.data.errors.ExtraMissingError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pucl.data import DataError
-from pucl.data.download import UnreachableError, fetch
-from pucl.data.source import Download
+from pucl.data.download import Download, UnreachableError, fetch
+from pucl.data.errors import DataError
 
 CONTENT = hashlib.shake_128(b"pucl").digest(700_000)
 MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pucl.data import DataError, load
-from pucl.data.sources.fashion import FILES
+from pucl.data.errors import DataError
+from pucl.images.registry import load
+from pucl.images.sources.fashion import FILES
 
 GREY = np.random.default_rng(0).integers(0, 256, (9, 28, 28), dtype=np.uint8)
 LABELS = np.arange(9, dtype=np.uint8)

@@ -8,10 +8,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from pucl.data import DataError, load
-from pucl.data.sources.folder import read_folder
-from pucl.data.sources.listing import list_pictures
-from pucl.data.sources.picture import read_picture
+from pucl.data.errors import DataError
+from pucl.images.registry import load
+from pucl.images.sources.folder import read_folder
+from pucl.images.sources.listing import list_pictures
+from pucl.images.sources.picture import read_picture
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 ROTATED = 6  # The EXIF orientation of a camera held upright: turn a quarter to the right.

@@ -12,8 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from pucl.data import DataError, load, stored
-from pucl.data.sources import folder as folder_source
+from pucl.data.errors import DataError
+from pucl.images import stored
+from pucl.images.registry import load
+from pucl.images.sources import folder as folder_source
 
 GREEN = (0, 255, 0)
 

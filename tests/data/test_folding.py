@@ -11,15 +11,16 @@ from pucl.contrast.compare import ObjectiveName, compare
 from pucl.contrast.compat import compare_as_published
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import CORRECTIONS
-from pucl.data import DataError, GraphBatch, GraphSet
-from pucl.data.folding import fold
-from pucl.encoders.gin import GIN
-from pucl.encoders.heads import ResidualHead
-from pucl.encoders.summed import SummedFeatures
-from pucl.experiments.config import GraphConfig
-from pucl.experiments.graphs import GraphTask
+from pucl.data.errors import DataError
 from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import SHARES, InfoGraph, Share
+from pucl.graphs.encoders.gin import GIN
+from pucl.graphs.encoders.heads import ResidualHead
+from pucl.graphs.encoders.summed import SummedFeatures
+from pucl.graphs.folding import fold
+from pucl.graphs.graphset import GraphBatch, GraphSet
+from pucl.graphs.task import GraphTask
+from pucl.runs.config import GraphConfig
 
 SETTINGS = {
     "plain": {},
@@ -228,7 +229,7 @@ def test_copies_are_anchors_that_are_there_several_times() -> None:
 def test_a_run_folds_graphs_where_it_pays(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], folds: bool
 ) -> None:
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_, **__: trees(60, leaves=12))
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_, **__: trees(60, leaves=12))
     settings = {"tau_plus": 0.2, "beta": 1.0} if "compat" in changes else {}
     values = {"framework": "infograph", "data": "trees", "correction": "plain"} | changes
     task = GraphTask(GraphConfig(**values, settings=settings))  # type: ignore[arg-type]

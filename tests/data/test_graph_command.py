@@ -13,12 +13,14 @@ import pytest
 
 from data.tu_files import PARTS, write_tu, write_zip
 from pucl import cli
-from pucl.data import DataError, load, load_graphs
-from pucl.data.acquire_graphs import acquire_graphs
 from pucl.data.archive import unpack_zip
 from pucl.data.download import fetch_zip
-from pucl.data.sources import tu_collection
-from pucl.data.sources.tu_collection import COLLECTION, Published
+from pucl.data.errors import DataError
+from pucl.graphs.acquire import acquire_graphs
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources import tu_collection
+from pucl.graphs.sources.tu_collection import COLLECTION, Published
+from pucl.images.registry import load
 
 TINY = Published(graphs=3, classes=2, mean_nodes=8 / 3, mean_edges=2)
 

@@ -13,10 +13,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pucl.data import DataError, GraphBatch, GraphSet, from_pyg, load_graphs, save_graphs
-from pucl.data.folding import fold
-from pucl.data.sources.shapes import make_shapes
-from pucl.encoders.lists import Lists
+from pucl.data.errors import DataError
+from pucl.graphs.encoders.lists import Lists
+from pucl.graphs.folding import fold
+from pucl.graphs.graphset import GraphBatch, GraphSet
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources.pyg import from_pyg, save_graphs
+from pucl.graphs.sources.shapes import make_shapes
 
 
 def random_set(seed: int = 0, graphs: int = 7) -> GraphSet:

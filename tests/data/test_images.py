@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pucl.data import DataError, ImageData, ImageSet, from_array, load
-from pucl.data.resizing import resize_data, resize_pixels
+from pucl.data.errors import DataError
 from pucl.data.split import _scrambled, draw_some, held_back, order_for_split
+from pucl.images.imageset import ImageData, ImageSet
+from pucl.images.registry import load
+from pucl.images.resizing import resize_data, resize_pixels
+from pucl.images.sources.arrays import from_array
 
 
 def pictures(count: int, side: int = 4) -> NDArray[np.uint8]:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pucl.data import DataError, load
+from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
+from pucl.images.registry import load
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (10, 6, 5), dtype=np.uint8)
 LABELS = np.array([0, 1] * 5)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pucl.data import DataError, load
-from pucl.data.sources.picture import quiet_decoders, read_picture
+from pucl.data.errors import DataError
+from pucl.images.registry import load
+from pucl.images.sources.picture import quiet_decoders, read_picture
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 20, 3), dtype=np.uint8))
 
@@ -47,7 +48,7 @@ for path in Path(sys.argv[1]).iterdir():
 """
 QUIET = """
 import pucl.data
-data = pucl.data.load(sys.argv[1], root=Path(sys.argv[2]))
+data = pucl.images.registry.load(sys.argv[1], root=Path(sys.argv[2]))
 print(len(data.train), *data.notes, sep="\\n")
 """
 

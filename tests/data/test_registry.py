@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pucl.data import SOURCES, DataError, DataMissingError, data_root, load
+from pucl.data.errors import DataError
+from pucl.data.root import DataMissingError, data_root
+from pucl.images.registry import SOURCES, load
 
 
 def test_where_data_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pucl.data import NodeFeatures, from_array, load, load_graphs
-from pucl.data.folding import fold
-from pucl.data.graph_features import choose_features
-from pucl.data.graphs import GraphBatch
-from pucl.data.images import ImageData
-from pucl.data.sources.tu import read_tu
+from pucl.graphs.features import NodeFeatures, choose_features
+from pucl.graphs.folding import fold
+from pucl.graphs.graphset import GraphBatch
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources.tu import read_tu
+from pucl.images.imageset import ImageData
+from pucl.images.registry import load
+from pucl.images.sources.arrays import from_array
 
 
 def test_pictures() -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pucl.data import DataError, ImageData, load
-from pucl.data.source import Found
-from pucl.data.sources.stl10 import CLASSES, OFFICIAL, check_stl10, read_stl10
+from pucl.data.errors import DataError
+from pucl.images.imageset import ImageData
+from pucl.images.registry import load
+from pucl.images.source import Found
+from pucl.images.sources.stl10 import CLASSES, OFFICIAL, check_stl10, read_stl10
 
 PICTURES = {"train_X.bin": 20, "unlabeled_X.bin": 30, "test_X.bin": 7}
 IMAGES = {

@@ -12,9 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from data.tu_files import PARTS, write_tu
-from pucl.data import DataError, DataMissingError, GraphSet, NodeFeatures, graph_cache, graph_registry, load_graphs
-from pucl.data.graph_features import MOST_COLUMNS, MOST_DEGREES
-from pucl.data.sources.tu import read_tu
+from pucl.data.errors import DataError
+from pucl.data.root import DataMissingError
+from pucl.graphs import cache as graph_cache
+from pucl.graphs import registry as graph_registry
+from pucl.graphs.features import MOST_COLUMNS, MOST_DEGREES, NodeFeatures
+from pucl.graphs.graphset import GraphSet
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources.tu import read_tu
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tu_graphs.tar.xz"
 

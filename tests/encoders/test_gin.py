@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pucl.data import GraphBatch, load_graphs
-from pucl.encoders.gin import GIN
-from pucl.encoders.synchronised import SynchronisedBatchNorm, synchronise_batch_norms
+from pucl.graphs.encoders.gin import GIN
+from pucl.graphs.graphset import GraphBatch
+from pucl.graphs.registry import load_graphs
+from pucl.images.encoders.synchronised import SynchronisedBatchNorm, synchronise_batch_norms
 
 
 def test_against_a_loop_over_nodes() -> None:

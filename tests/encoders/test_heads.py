@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from pucl.encoders import HEADS, make_head, mlp_head, simclr_head
-from pucl.encoders.heads import ResidualHead, _Residual
+from pucl.graphs.encoders.heads import ResidualHead, _Residual
+from pucl.images.encoders.heads import HEADS, make_head, mlp_head, simclr_head
 
 
 def layers(head: nn.Module) -> list[str]:

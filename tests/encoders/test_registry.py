@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pucl.encoders import Adopted, make_encoder
+from pucl.images.encoders.registry import Adopted, make_encoder
 
 THEIRS = '''
 import torch

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pucl.encoders import MEMORY_FORMAT, ResNet, make_encoder
+from pucl.images.encoders.registry import make_encoder
+from pucl.images.encoders.resnet import MEMORY_FORMAT, ResNet
 
 PARAMETERS = {"resnet18": 11_176_512, "resnet34": 21_284_672, "resnet50": 23_508_032}
 FEATURES = {"resnet18": 512, "resnet34": 512, "resnet50": 2048, "small": 256}

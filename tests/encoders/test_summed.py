@@ -2,8 +2,8 @@
 
 import torch
 
-from pucl.data import load_graphs
-from pucl.encoders.summed import SummedFeatures
+from pucl.graphs.encoders.summed import SummedFeatures
+from pucl.graphs.registry import load_graphs
 
 
 def test_against_a_loop_over_nodes() -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pucl.encoders import make_encoder
 from pucl.evaluation import embed
+from pucl.images.encoders.registry import make_encoder
 
 
 def prepare(batch: Tensor) -> Tensor:

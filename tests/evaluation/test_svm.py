@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from golden_cases import golden_arrays, golden_cases
-from pucl.data import ExtraMissingError
+from pucl.data.errors import ExtraMissingError
 from pucl.evaluation import (
     FullBatchLinearProbe,
     KNNProbe,

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from pucl.cli import main
 from pucl.corrections import PUCL
-from pucl.experiments.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
-from pucl.experiments.lines import make_line
+from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
+from pucl.paper.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
 from pucl.reports import ablation
-from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
+from pucl.runs.lines import make_line
 
 
 def test_alpha_and_c() -> None:
@@ -80,8 +80,8 @@ def test_pictures(subject: str) -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("pucl.experiments.ablations.ALPHAS", (0.1,))
-    monkeypatch.setattr("pucl.experiments.ablations.FREQUENCIES", (0.02,))
+    monkeypatch.setattr("pucl.paper.ablations.ALPHAS", (0.1,))
+    monkeypatch.setattr("pucl.paper.ablations.FREQUENCIES", (0.02,))
     command = ["ablate", "alpha-c", "--budget=quick", "--seeds=1", "--epochs=1", "--workers=1", "--no-page"]
     assert main([*command, "--root", str(tmp_path / "root"), "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out

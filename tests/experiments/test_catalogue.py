@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
-from pucl.experiments.catalogue import find_runs
-from pucl.experiments.recipes import recipe
 from pucl.files import write_json
+from pucl.runs.catalogue import find_runs
+from pucl.runs.recipes import recipe
 
 
 @pytest.fixture

@@ -19,20 +19,21 @@ from numpy.typing import NDArray
 
 import pucl
 from pucl.cli import main
-from pucl.data import DataError, load_graphs
-from pucl.data.graphs import GraphSet
-from pucl.data.sources.pyg import from_pyg
-from pucl.experiments.compare import compare_corrections
-from pucl.experiments.config import NOT_TRAINED, ROWS, GraphConfig, ImageConfig, RunConfig
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.display import Display
-from pucl.experiments.graphs import GraphTask, build_infograph, embed_graphs, limited
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import make_training, run
-from pucl.experiments.trained import load_images
-from pucl.experiments.trained_graphs import TrainedGraphs
+from pucl.data.errors import DataError
 from pucl.frameworks.infograph import SHARES, InfoGraph, Share
 from pucl.functional import local_global_loss
+from pucl.graphs.graphset import GraphSet
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources.pyg import from_pyg
+from pucl.graphs.task import GraphTask, build_infograph, embed_graphs, limited
+from pucl.graphs.trained import TrainedGraphs
+from pucl.images.trained import load_images
+from pucl.runs.compare import compare_corrections
+from pucl.runs.config import NOT_TRAINED, ROWS, GraphConfig, ImageConfig, RunConfig
+from pucl.runs.directory import RunDirectory
+from pucl.runs.display import Display
+from pucl.runs.recipes import recipe
+from pucl.runs.run import make_training, run
 from pucl.training.loop import Training
 
 COUNT, BATCH = 44, 16  # Three steps an epoch, the last of twelve graphs.
@@ -263,7 +264,7 @@ def test_other_graphs_are_not_continued_on(tmp_path: Path, monkeypatch: pytest.M
         run(config, tmp_path / "run", checkpoint_seconds=0.0, display=Stopping(at=2))
     shapes = load_graphs("shapes")
     others = replace(shapes, edges=shapes.edges[::-1].copy())
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: others)
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: others)
     with pytest.raises(ValueError, match="holds a run on other data: there were 44 samples, and here are 44, not "):
         run(config, tmp_path / "run")
 
@@ -276,7 +277,7 @@ def test_other_labels_or_features_are_other_graphs(
     first = run(config, tmp_path / "run")
     shapes = load_graphs("shapes")
     others = replace(shapes, **{change: getattr(shapes, change)[::-1].copy()})
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: others)
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: others)
     with pytest.raises(ValueError, match="holds a run on other data"):
         run(config, tmp_path / "run")
     monkeypatch.undo()
@@ -289,7 +290,7 @@ def test_graphs_of_too_small_classes_are_trained_on_all_the_same(
 ) -> None:
     shapes = load_graphs("shapes")
     few = replace(shapes.subset(range(sum(sizes))), labels=np.repeat([0, 1], sizes), classes=("a", "b"))
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: few)
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: few)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the smallest class")
         result = run(small(limit=None, correction="untrained", probes="svm,knn"), tmp_path / "run")
@@ -332,7 +333,7 @@ def test_a_rest_of_one_graph_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("correction", ["plain", "oracle"])
 def test_one_graph_is_none_to_compare_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, correction: str) -> None:
     alone = load_graphs("shapes").subset([5])
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: alone)
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: alone)
     with pytest.raises(ValueError, match="expected at least 2, got 1"):
         run(small(correction=correction), tmp_path / "run")
     with pytest.raises(ValueError, match="limit is how many samples are used: expected at least 2, got 1"):
@@ -429,7 +430,7 @@ def test_large_graphs_are_embedded_a_few_at_a_time(finished: Path, monkeypatch: 
     trained, shapes = load_trained(finished), load_graphs("shapes").subset(range(30))
     rows = trained.encode(shapes)
     told: list[int] = []
-    monkeypatch.setattr("pucl.experiments.graphs.NODES_AT_ONCE", 20)  # Some of the graphs alone have more.
+    monkeypatch.setattr("pucl.graphs.task.NODES_AT_ONCE", 20)  # Some of the graphs alone have more.
     few = trained.encode(shapes, progress=lambda done, _: told.append(done))
     np.testing.assert_allclose(few, rows, rtol=1e-4, atol=1e-4)
     assert told[-1] == 30
@@ -585,7 +586,7 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
 def test_unlabelled_graphs_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = load_graphs("shapes")
     unlabelled: GraphSet = replace(shapes, labels=None, classes=())
-    monkeypatch.setattr("pucl.experiments.graphs.load_graphs", lambda *_args, **_kwargs: unlabelled)
+    monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: unlabelled)
     result = run(small(monitor=1), tmp_path / "run")
     assert "knn" not in result
     with pytest.raises(ValueError, match="expected data with labels, got shapes"):

@@ -17,18 +17,18 @@ import numpy as np
 import pytest
 
 from pucl.cli import main
-from pucl.data import load
-from pucl.experiments import grid
-from pucl.experiments.catalogue import find_runs
-from pucl.experiments.compare import compare_corrections, compare_rows, grid_of
-from pucl.experiments.config import RunConfig
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.display import Display
-from pucl.experiments.grid import Done, Job, Means, Outlook, run_grid
-from pucl.experiments.lines import Line, as_csv, as_text, make_line
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
+from pucl.images.registry import load
 from pucl.progress import Line as Screen
+from pucl.runs import grid
+from pucl.runs.catalogue import find_runs
+from pucl.runs.compare import compare_corrections, compare_rows, grid_of
+from pucl.runs.config import RunConfig
+from pucl.runs.directory import RunDirectory
+from pucl.runs.display import Display
+from pucl.runs.grid import Done, Job, Means, Outlook, run_grid
+from pucl.runs.lines import Line, as_csv, as_text, make_line
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
 from small_runs import ROWS, save_pictures, small_run
 
 
@@ -219,7 +219,7 @@ def test_other_labels_and_other_tests_are_other_data(
     (before,) = run_grid(jobs, tmp_path / "out", Means())
     with np.load(mine) as arrays:
         images, labels = arrays["images"], arrays["labels"]
-    monkeypatch.setattr("pucl.experiments.grid.ray_cluster", lambda *_: nullcontext())
+    monkeypatch.setattr("pucl.runs.grid.ray_cluster", lambda *_: nullcontext())
     monkeypatch.setattr("joblib.parallel_config", lambda **_: joblib.parallel_backend("sequential"))
     data = load(mine)
     assert data.test is not None

@@ -20,12 +20,13 @@ from typing import Any
 import pytest
 
 from pucl.cli import main
-from pucl.experiments import graph_settings, grid, live
-from pucl.experiments.compare import compare_rows, grid_of
-from pucl.experiments.display import PROGRESS, Display, Report, read_report
-from pucl.experiments.grid import Done, Means, Outlook, run_grid
-from pucl.experiments.live import Cell, Live, Picture, block
+from pucl.paper import graph_settings
 from pucl.progress import Line
+from pucl.runs import grid, live
+from pucl.runs.compare import compare_rows, grid_of
+from pucl.runs.display import PROGRESS, Display, Report, read_report
+from pucl.runs.grid import Done, Means, Outlook, run_grid
+from pucl.runs.live import Cell, Live, Picture, block
 from small_runs import ROWS, small_run
 
 METRICS: dict[str, Any] = {"epoch": 3, "epochs": 12, "step": 30, "steps": 120, "loss": 5.3123, "floored": 0.024}

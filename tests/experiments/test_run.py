@@ -22,19 +22,20 @@ import torch
 from pucl import devices
 from pucl.cli import main
 from pucl.commands.train import name_of_changes
-from pucl.data import DataError, load
+from pucl.data.errors import DataError
 from pucl.evaluation import FullBatchLinearProbe
-from pucl.experiments import images as images_module
-from pucl.experiments.compare import compare_corrections
-from pucl.experiments.config import ImageConfig
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.display import Display
-from pucl.experiments.images import ImageTask, limited, to_show
-from pucl.experiments.lines import as_csv, as_text
-from pucl.experiments.log import RunLog
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
-from pucl.experiments.statistics import Difference
+from pucl.images import task as images_module
+from pucl.images.registry import load
+from pucl.images.task import ImageTask, limited, to_show
+from pucl.runs.compare import compare_corrections
+from pucl.runs.config import ImageConfig
+from pucl.runs.directory import RunDirectory
+from pucl.runs.display import Display
+from pucl.runs.lines import as_csv, as_text
+from pucl.runs.log import RunLog
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
+from pucl.runs.statistics import Difference
 from pucl.signals import STOPPING, Stopped
 from small_runs import save_pictures
 
@@ -150,7 +151,7 @@ def test_a_signal_at_any_moment(
     command += ["--out", str(tmp_path / "run")]
     with monkeypatch.context() as context:
         if step == "make_task":
-            context.setattr("pucl.experiments.run.make_task", asked_at(step, number))
+            context.setattr("pucl.runs.run.make_task", asked_at(step, number))
         elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
             context.setattr(RunDirectory, "result", lambda _: signal.raise_signal(number))
         else:
@@ -171,7 +172,7 @@ def test_a_signal_that_is_repeated_does_not_disturb_the_cleaning_up(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal, a scheduler and a grid may all send one."""
-    monkeypatch.setattr("pucl.experiments.run.make_task", asked_at("make_task", signal.SIGTERM))
+    monkeypatch.setattr("pucl.runs.run.make_task", asked_at("make_task", signal.SIGTERM))
     clear = RunDirectory._clear
 
     def asked_again(directory: RunDirectory) -> None:
@@ -189,7 +190,7 @@ def test_a_signal_while_training_saves_first(
 ) -> None:
     command = ["train", "simclr", str(pictures), "--epochs=2", "--batch-size=12", "--dim=8", "--out", str(tmp_path)]
     with monkeypatch.context() as context:
-        context.setattr("pucl.experiments.display.Display.step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        context.setattr("pucl.runs.display.Display.step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(command) == 143
     assert "stopped, saved at step 2 of 8; --resume goes on" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0

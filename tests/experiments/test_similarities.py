@@ -14,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 
 from pucl.commands import prior, umap
-from pucl.experiments import layout2d, similarities
-from pucl.experiments.config import ImageConfig
-from pucl.experiments.layout2d import UmapMissingError, lay_out, lay_out_runs
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
-from pucl.experiments.similarities import measure_similarities, met_in_a_step
-from pucl.experiments.trained import load, load_images
-from pucl.experiments.trained_graphs import TrainedGraphs
+from pucl.diagnosis import layout2d, similarities
+from pucl.diagnosis.layout2d import UmapMissingError, lay_out, lay_out_runs
+from pucl.diagnosis.similarities import measure_similarities, met_in_a_step
 from pucl.frameworks.cmc import CMC
 from pucl.frameworks.simclr import SimCLR
+from pucl.graphs.trained import TrainedGraphs
+from pucl.images.trained import load, load_images
+from pucl.runs.config import ImageConfig
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
 
 IMAGES = ("simclr", "moco", "cmc")
 PNG = b"\x89PNG"

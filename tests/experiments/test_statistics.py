@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pucl.experiments.lines import Line, as_csv, as_text, make_line
-from pucl.experiments.statistics import Difference, Spread, student_quantile
+from pucl.runs.lines import Line, as_csv, as_text, make_line
+from pucl.runs.statistics import Difference, Spread, student_quantile
 
 
 def test_spread() -> None:

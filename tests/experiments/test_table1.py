@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
-from pucl.experiments.config import ImageConfig
-from pucl.experiments.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
-from pucl.experiments.tables import Part, as_text, make_table
+from pucl.paper.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
+from pucl.runs.config import ImageConfig
+from pucl.runs.tables import Part, as_text, make_table
 from small_runs import small_run
 
 
@@ -96,7 +96,7 @@ def test_table_2_has_no_budget(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_oracle_where_training_images_have_no_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of STL10: the rest of the table is run, and says so."""
-    monkeypatch.setattr("pucl.experiments.tables.has_labels", lambda *_: False)
+    monkeypatch.setattr("pucl.runs.tables.has_labels", lambda *_: False)
     config = small_run(probes="knn")
     rows = {"plain": config, "oracle": replace(config, correction="oracle")}
     made = make_table([Part(name="shapes", rows=rows, base="plain", seeds=1)], tmp_path)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
-from pucl.experiments import grid
-from pucl.experiments.config import GraphConfig
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.graph_settings import prior_of
-from pucl.experiments.lines import Line
-from pucl.experiments.recipes import recipe
-from pucl.experiments.statistics import Difference, Spread
-from pucl.experiments.table2 import BASE, DATA, PAPER, ROWS, parts_of_table2
-from pucl.experiments.tables import Part, Table, as_csv, as_text, make_table
+from pucl.paper.graph_settings import prior_of
+from pucl.paper.table2 import BASE, DATA, PAPER, ROWS, parts_of_table2
+from pucl.runs import grid
+from pucl.runs.config import GraphConfig
+from pucl.runs.directory import RunDirectory
+from pucl.runs.lines import Line
+from pucl.runs.recipes import recipe
+from pucl.runs.statistics import Difference, Spread
+from pucl.runs.tables import Part, Table, as_csv, as_text, make_table
 
 SOME = "raw features;InfoGraph;+PUCL 0.1;+Hard as published"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
+from pucl.runs.directory import RunDirectory
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
 
 pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
 

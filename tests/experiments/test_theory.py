@@ -13,7 +13,8 @@ import torch
 from pucl.cli import main
 from pucl.commands import theory as command
 from pucl.corrections import PUCL
-from pucl.experiments.theory import (
+from pucl.functional import pair_up
+from pucl.paper.theory import (
     Anchors,
     DensityCheck,
     Estimate,
@@ -30,7 +31,6 @@ from pucl.experiments.theory import (
     theorem_bound,
     unlabelled_density,
 )
-from pucl.functional import pair_up
 from pucl.shapes import Float, Tensor
 
 SMALL = TheorySettings(

@@ -14,7 +14,7 @@ import pytest
 from torch.distributed.run import get_args_parser
 
 from pucl.commands import compare, train
-from pucl.experiments.weights import read_weights
+from pucl.runs.weights import read_weights
 
 OPTIONS = ["--epochs=60", "--width=8", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
 

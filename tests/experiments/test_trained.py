@@ -18,19 +18,20 @@ from safetensors.torch import save_file
 from torch import nn
 
 import pucl
-from pucl.data import DataError, ImageSet
-from pucl.encoders import make_encoder
+from pucl.data.errors import DataError
 from pucl.evaluation import embed
-from pucl.experiments.build import build_framework
-from pucl.experiments.config import ImageConfig, RunConfig
-from pucl.experiments.images import about_images
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import run
-from pucl.experiments.trained import Trained, load_images, parts
-from pucl.experiments.weights import encoder_state, need_safetensors, save_weights
+from pucl.images.encoders.registry import make_encoder
+from pucl.images.imageset import ImageSet
+from pucl.images.task import about_images
+from pucl.images.trained import Trained, load_images, parts
+from pucl.images.views.recipes import Plain
 from pucl.records import DamagedError
+from pucl.runs.build import build_framework
+from pucl.runs.config import ImageConfig, RunConfig
+from pucl.runs.recipes import recipe
+from pucl.runs.run import run
+from pucl.runs.weights import encoder_state, need_safetensors, save_weights
 from pucl.training.loop import module_of
-from pucl.views.recipes import Plain
 
 FRAMEWORKS = ("simclr", "moco", "cmc")
 SIDE, COUNT = 8, 40
@@ -398,6 +399,6 @@ def test_safetensors_is_asked_for_before_training(npz: Path, tmp_path: Path, mon
 
 @pytest.mark.slow
 def test_importing_pucl_imports_nothing_of_this() -> None:
-    program = "import sys, pucl; print([n for n in ('sklearn', 'PIL', 'pucl.experiments') if n in sys.modules])"
+    program = "import sys, pucl; print([n for n in ('sklearn', 'PIL', 'pucl.runs') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)  # noqa: S603
     assert done.stdout.strip() == "[]"

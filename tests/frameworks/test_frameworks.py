@@ -11,7 +11,7 @@ from pucl.frameworks.framework import Batch, Framework
 from pucl.frameworks.moco import MoCo, in_parts
 from pucl.frameworks.simclr import SimCLR
 from pucl.functional import compare
-from pucl.views.recipes import CMCViews, SimCLRViews
+from pucl.images.views.recipes import CMCViews, SimCLRViews
 
 SAMPLES, SIZE, DIM = 40, 8, 6
 

@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pucl.cli import main
-from pucl.experiments.config import ROWS
-from pucl.experiments.lines import Line, as_text
-from pucl.experiments.statistics import Spread
 from pucl.reports import canvas, curves
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves, spread
 from pucl.reports.palette import COLOURS, OTHER, colour_of
+from pucl.runs.config import ROWS
+from pucl.runs.lines import Line, as_text
+from pucl.runs.statistics import Spread
 
 PNG = b"\x89PNG"
 

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from pucl.corrections import PUCL
-from pucl.data import ImageSet
 from pucl.frameworks.simclr import SimCLR
+from pucl.images.imageset import ImageSet
+from pucl.images.views.recipes import SimCLRViews
 from pucl.records import DamagedError
 from pucl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pucl.training.loop import Plan, Training, TrainingStoppedError
-from pucl.views.recipes import SimCLRViews
 
 
 def make_training(

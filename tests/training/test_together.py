@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from pucl import doctor, processes
-from pucl.data import ImageSet
-from pucl.encoders.resnet import ResNet
-from pucl.experiments.build import build_framework
-from pucl.experiments.config import ImageConfig
-from pucl.experiments.recipes import recipe
-from pucl.experiments.run import build_plan
+from pucl.images.encoders.resnet import ResNet
+from pucl.images.imageset import ImageSet
+from pucl.runs.build import build_framework
+from pucl.runs.config import ImageConfig
+from pucl.runs.recipes import recipe
+from pucl.runs.run import build_plan
 from pucl.training.loop import Tally, Training, module_of
 from pucl.training.optimisers import make_optimiser
 

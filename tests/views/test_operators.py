@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from golden_cases import golden_arrays, golden_cases
-from pucl.views import operators
-from pucl.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION
+from pucl.images.views import operators
+from pucl.images.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION
 
 Case = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pucl.views import SimCLRViews, planes
+from pucl.images.views import SimCLRViews, planes
 
 IMAGE = 3 * 32 * 32 * 4  # Bytes.
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pucl.views import CMCViews, Crops, Parameters, Plain, PlainLab, SimCLRViews, moco_views, operators
+from pucl.images.views import CMCViews, Crops, Parameters, Plain, PlainLab, SimCLRViews, moco_views, operators
 
 MANY = 20_000
 

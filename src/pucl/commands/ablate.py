@@ -24,14 +24,14 @@ from pucl.commands.means import (
     print_table,
     tell_failed,
 )
-from pucl.experiments import ablations, graph_settings
-from pucl.experiments.config import choose
-from pucl.experiments.display import Display
-from pucl.experiments.table1 import BUDGETS
 from pucl.files import write_whole
+from pucl.paper import ablations, graph_settings
+from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
+from pucl.paper.table1 import BUDGETS
 from pucl.progress import Line
-from pucl.reports.ablation import draw_alpha_c, draw_unlabelled
 from pucl.reports.canvas import MatplotlibMissingError
+from pucl.runs.config import choose
+from pucl.runs.display import Display
 from pucl.texts import say
 
 GRAPHS = "graphs"
@@ -115,7 +115,7 @@ def _run_graphs(arguments: argparse.Namespace, out: Path) -> int:
 
 
 def _validation(result: Mapping[str, Any]) -> float | None:
-    """The accuracy by which settings are compared; see `pucl.experiments.graph_settings.as_text`."""
+    """The accuracy by which settings are compared; see `pucl.paper.graph_settings.as_text`."""
     found: float | None = result.get("validation", {}).get("svm_scaled")
     return found
 

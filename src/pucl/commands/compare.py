@@ -22,16 +22,16 @@ from pucl.commands.train import (
     name_of_changes,
 )
 from pucl.devices import choose_device
-from pucl.experiments.compare import Comparison, compare_corrections
-from pucl.experiments.config import ROWS, GraphConfig, RunConfig, compares_cosines
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.display import Display
-from pucl.experiments.lines import as_text
-from pucl.experiments.recipes import recipe
 from pucl.files import write_whole
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
+from pucl.runs.compare import Comparison, compare_corrections
+from pucl.runs.config import ROWS, GraphConfig, RunConfig, compares_cosines
+from pucl.runs.directory import RunDirectory
+from pucl.runs.display import Display
+from pucl.runs.lines import as_text
+from pucl.runs.recipes import recipe
 from pucl.texts import say
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"

@@ -15,12 +15,13 @@ import argparse
 import textwrap
 from pathlib import Path
 
-from pucl.data.acquire import acquire
-from pucl.data.acquire_graphs import acquire_graphs
-from pucl.data.graph_registry import MADE, unknown_graphs
-from pucl.data.registry import SOURCES, DataMissingError, data_root, find_source
-from pucl.data.source import Source
-from pucl.data.sources.tu_collection import LISTED, OTHERS, GraphSource, known_graphs
+from pucl.data.root import DataMissingError, data_root
+from pucl.graphs.acquire import acquire_graphs
+from pucl.graphs.registry import MADE, unknown_graphs
+from pucl.graphs.sources.tu_collection import LISTED, OTHERS, GraphSource, known_graphs
+from pucl.images.acquire import acquire
+from pucl.images.registry import SOURCES, find_source
+from pucl.images.source import Source
 from pucl.texts import say
 
 

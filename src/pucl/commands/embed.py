@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.commands.loading import add_encoder
-from pucl.data import ImageData
-from pucl.experiments.trained import Trained, in_order, load, parts, source_order
-from pucl.experiments.trained_graphs import TrainedGraphs
 from pucl.files import write_whole
+from pucl.graphs.trained import TrainedGraphs
+from pucl.images.imageset import ImageData
+from pucl.images.trained import Trained, in_order, load, parts, source_order
 from pucl.progress import Progress
 from pucl.texts import say
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pucl.commands.naming import suffix_of
 from pucl.devices import usable_cores
-from pucl.experiments.display import Display
-from pucl.experiments.grid import Means
-from pucl.experiments.tables import Part, Table, as_text, make_table
 from pucl.progress import Line, duration
+from pucl.runs.display import Display
+from pucl.runs.grid import Means
+from pucl.runs.tables import Part, Table, as_text, make_table
 from pucl.texts import printable, say
 
 USUAL_BUDGET = "small"

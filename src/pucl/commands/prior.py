@@ -21,9 +21,9 @@ import torch
 
 import pucl
 from pucl.commands.loading import add_encoder
-from pucl.experiments.similarities import Similarities, measure_similarities
+from pucl.diagnosis.priors import APART
+from pucl.diagnosis.similarities import Similarities, measure_similarities
 from pucl.files import check_folder, write_json
-from pucl.priors import APART
 from pucl.texts import say, table
 
 ANCHORS = 1000

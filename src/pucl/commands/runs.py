@@ -11,10 +11,10 @@ correction.
 import argparse
 from pathlib import Path
 
-from pucl.experiments.catalogue import STATES, Entry, find_runs
-from pucl.experiments.config import choose, known_fields
 from pucl.files import check_folder, write_json
 from pucl.progress import duration
+from pucl.runs.catalogue import STATES, Entry, find_runs
+from pucl.runs.config import choose, known_fields
 from pucl.texts import counted, percent, printable, say, table
 
 

@@ -14,10 +14,10 @@ import argparse
 from pathlib import Path
 
 from pucl.commands.means import USUAL_BUDGET, add_experiment, name_of_experiment, page_of, print_table
-from pucl.experiments import table1, table2
-from pucl.experiments.config import choose
-from pucl.experiments.graph_settings import VARIANTS
-from pucl.experiments.tables import Part
+from pucl.paper import table1, table2
+from pucl.paper.graph_settings import VARIANTS
+from pucl.runs.config import choose
+from pucl.runs.tables import Part
 from pucl.texts import say
 
 

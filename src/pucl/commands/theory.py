@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 
 import pucl
-from pucl.experiments.theory import Estimate, LossEstimate, Row, TheoryResult, TheorySettings, measure_theory
 from pucl.files import write_json, write_whole
+from pucl.paper.theory import Estimate, LossEstimate, Row, TheoryResult, TheorySettings, measure_theory
+from pucl.paper.theory_figure import draw_theory
 from pucl.progress import Progress
 from pucl.reports.canvas import MatplotlibMissingError
-from pucl.reports.theory import draw_theory
 from pucl.texts import say
 
 DEFAULTS = TheorySettings()

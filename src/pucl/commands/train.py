@@ -27,12 +27,12 @@ from pucl import processes
 from pucl.commands.naming import suffix_of
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
-from pucl.experiments.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
-from pucl.experiments.display import Display
-from pucl.experiments.lines import PROBES
-from pucl.experiments.recipes import RECIPES, REFERENCE, recipe
-from pucl.experiments.run import run as run_training
 from pucl.progress import Line
+from pucl.runs.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
+from pucl.runs.display import Display
+from pucl.runs.lines import PROBES
+from pucl.runs.recipes import RECIPES, REFERENCE, recipe
+from pucl.runs.run import run as run_training
 from pucl.texts import percent, say
 
 SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)} - {"rescale"})

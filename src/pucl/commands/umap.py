@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from pucl.commands.loading import add_encoder
 from pucl.commands.prior import advice, as_text
-from pucl.experiments.layout2d import POINTS, Layout, lay_out_runs, need_umap
-from pucl.experiments.similarities import measure_similarities
+from pucl.diagnosis.layout2d import POINTS, Layout, lay_out_runs, need_umap
+from pucl.diagnosis.similarities import measure_similarities
 from pucl.files import write_whole
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError

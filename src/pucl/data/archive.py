@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from pucl.data.images import DataError, reason_of
+from pucl.data.errors import DataError, reason_of
 from pucl.data.unpacking import check_unpacked, most_unpacked, too_large
 
 CHUNK = 1 << 20

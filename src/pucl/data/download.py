@@ -5,12 +5,12 @@ import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from pucl.data.archive import open_zip
-from pucl.data.images import DataError, reason_of
-from pucl.data.source import Download
+from pucl.data.errors import DataError, reason_of
 from pucl.progress import Progress
 
 CHUNK = 1 << 18
@@ -138,3 +138,16 @@ def _copy(response: Any, file: IO[bytes], have: int, total: int, progress: Progr
     finally:
         progress.close()
     return done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """A file at its official address, and the md5 sum by which it is known."""
+
+    url: str
+    md5: str
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        return self.url.rpartition("/")[2]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pucl.data.images import DataError, reason_of
+from pucl.data.errors import DataError, reason_of
 from pucl.data.unpacking import check_unpacked
 
 PLAIN = "biufcSU"

@@ -6,7 +6,7 @@ import os
 import zlib
 from pathlib import Path
 
-from pucl.data.images import DataError
+from pucl.data.errors import DataError
 
 VARIABLE = "PUCL_MAX_UNPACKED"
 GIB = 2**30

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data import ExtraMissingError
+from pucl.data.errors import ExtraMissingError
 from pucl.evaluation.probes import Features, Labels, Probe, _training_set
 
 FOLDS = 10

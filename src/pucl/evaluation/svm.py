@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data import ExtraMissingError
+from pucl.data.errors import ExtraMissingError
 from pucl.evaluation.folds import FOLDS, Progress, Split, stratified_splits, warn_of_small_classes
 from pucl.evaluation.probes import Features, Labels, _training_set
 

@@ -8,9 +8,9 @@ from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.framework import ImageBatch, see
+from pucl.images.views.recipes import CMCViews
 from pucl.memory import Bank
 from pucl.shapes import Float, Int, Tensor, UInt8
-from pucl.views.recipes import CMCViews
 
 
 class CMC(nn.Module):

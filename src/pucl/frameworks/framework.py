@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 import torch
 
 from pucl.contrast.pairs import Pairs
+from pucl.images.views.recipe import Drawn, Views
 from pucl.precision import full_precision
 from pucl.shapes import Float, Int, Tensor
-from pucl.views.recipe import Drawn, Views
 
 _Drawn = TypeVar("_Drawn", bound=Drawn)
 _View = TypeVar("_View")

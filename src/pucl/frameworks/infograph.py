@@ -9,8 +9,8 @@ from torch import nn
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
-from pucl.data import GraphBatch
 from pucl.frameworks.framework import Batch
+from pucl.graphs.graphset import GraphBatch
 from pucl.shapes import Float, Int, Tensor
 
 Share = Literal["graph", "node", "batch"]

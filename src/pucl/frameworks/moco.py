@@ -11,9 +11,9 @@ from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.framework import ImageBatch, see
 from pucl.frameworks.momentum import follow
+from pucl.images.views.recipes import SimCLRViews
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor, UInt8
-from pucl.views.recipes import SimCLRViews
 
 
 class MoCo(nn.Module):

@@ -7,9 +7,9 @@ from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.framework import ImageBatch, see
+from pucl.images.views.recipes import SimCLRViews
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.together import pair_views_together
-from pucl.views.recipes import SimCLRViews
 
 
 class SimCLR(nn.Module):

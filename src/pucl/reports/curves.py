@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pucl.experiments.compare import BASE
-from pucl.experiments.config import NOT_TRAINED
-from pucl.experiments.lines import PROBES, Line, probes_of
-from pucl.experiments.statistics import Spread
 from pucl.reports.canvas import PERCENT, as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, colour_of
+from pucl.runs.compare import BASE
+from pucl.runs.config import NOT_TRAINED
+from pucl.runs.lines import PROBES, Line, probes_of
+from pucl.runs.statistics import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.experiments.layout2d import Layout
-from pucl.experiments.lines import SHORT
+from pucl.diagnosis.layout2d import Layout
 from pucl.reports.canvas import as_png, dress, new_figure, put_head
 from pucl.reports.palette import COLOURS, INK, MUTED, OTHER
+from pucl.runs.lines import SHORT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

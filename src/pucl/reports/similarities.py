@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.experiments.similarities import Similarities
-from pucl.priors import APART
+from pucl.diagnosis.priors import APART
+from pucl.diagnosis.similarities import Similarities
 from pucl.reports.canvas import as_png, dress, new_figure, put_head
 from pucl.reports.curves import TAU
 from pucl.reports.palette import COLOURS, INK, MUTED

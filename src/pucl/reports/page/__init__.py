@@ -43,7 +43,7 @@ def write_report(
     Args:
         out: The file.
         places: Directories of runs, of comparisons or of tables.
-        root: Where data are kept, for the pictures or graphs; see `pucl.data.load`.
+        root: Where data are kept, for the pictures or graphs; see `pucl.images.registry.load`.
         points: How many samples the maps show, those of all data sets together.
         say: Is told what is being done, since a map takes some seconds.
 

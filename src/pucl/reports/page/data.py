@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data import DataError, GraphSet
+from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
-from pucl.experiments.config import NOT_TRAINED, GraphConfig, compares_cosines
-from pucl.experiments.graphs import GraphTask
-from pucl.experiments.images import ImageTask, to_show
-from pucl.experiments.lines import PROBES, SHORT, probes_of
-from pucl.experiments.statistics import Spread
-from pucl.experiments.task import make_task
+from pucl.graphs.graphset import GraphSet
+from pucl.graphs.task import GraphTask
+from pucl.images.task import ImageTask, to_show
 from pucl.reports.curves import panels_of
 from pucl.reports.page.markup import signed
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
+from pucl.runs.config import NOT_TRAINED, GraphConfig, compares_cosines
+from pucl.runs.lines import PROBES, SHORT, probes_of
+from pucl.runs.statistics import Spread
+from pucl.runs.task import make_task
 from pucl.texts import fixed
 
 POINTS = 5000

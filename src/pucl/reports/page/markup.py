@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pucl import texts
-from pucl.experiments.config import NOT_TRAINED, GraphConfig
-from pucl.experiments.lines import PROBES, SHORT, Line, probes_of
 from pucl.progress import duration
 from pucl.reports.curves import TAU
 from pucl.reports.page.records import Group, Row
+from pucl.runs.config import NOT_TRAINED, GraphConfig
+from pucl.runs.lines import PROBES, SHORT, Line, probes_of
 from pucl.texts import counted, fixed, percent
 
 MINUS = "\N{MINUS SIGN}"

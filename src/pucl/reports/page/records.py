@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pucl.experiments.compare import BASE, RowsRecord
-from pucl.experiments.config import RunConfig
-from pucl.experiments.directory import RunDirectory
-from pucl.experiments.lines import Line, make_line
-from pucl.experiments.tables import TableRecord
 from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
+from pucl.runs.compare import BASE, RowsRecord
+from pucl.runs.config import RunConfig
+from pucl.runs.directory import RunDirectory
+from pucl.runs.lines import Line, make_line
+from pucl.runs.tables import TableRecord
 from pucl.texts import counted
 
 UNREADABLE = (ValueError, OSError)

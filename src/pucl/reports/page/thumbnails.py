@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data import GraphSet
-from pucl.data.resizing import resize_pixels
-from pucl.data.sources.picture import need_pillow
+from pucl.graphs.graphset import GraphSet
+from pucl.images.resizing import resize_pixels
+from pucl.images.sources.picture import need_pillow
 
 SIDES = (32, 24, 16)  # Of a thumbnail, in pixels; the largest that fits.
 QUALITIES = (85, 75, 65, 55, 45)

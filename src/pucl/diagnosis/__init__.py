@@ -1,0 +1,1 @@
+"""How many of the unlabelled samples are hidden positives, and which."""

@@ -1,1 +1,0 @@
-"""What pucl tries out and measures, one experiment a file."""

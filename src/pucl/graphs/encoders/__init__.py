@@ -1,0 +1,1 @@
+"""Graphs to vectors: GIN, its batch norm for folded graphs, and the heads of InfoGraph."""

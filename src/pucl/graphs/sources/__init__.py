@@ -1,0 +1,1 @@
+"""Data sets of graphs, one kind a file."""

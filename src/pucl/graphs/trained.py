@@ -1,0 +1,94 @@
+"""The graph encoder of a finished run, ready to use."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from pucl.data.errors import DataError
+from pucl.graphs.features import NodeFeatures
+from pucl.graphs.graphset import GraphSet
+from pucl.graphs.registry import load_graphs
+from pucl.graphs.sources.pyg import from_pyg
+from pucl.graphs.task import embed_graphs, limited
+from pucl.runs.config import GraphConfig
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    Graphs = GraphSet | str | Path | Sequence[Data]
+else:
+    Graphs = Any  # torch_geometric is not needed for the other forms.
+
+
+class TrainedGraphs:
+    """An encoder of graphs that was trained by a run, in evaluation mode.
+
+    Args:
+        config: The run that made it.
+        module: The framework: takes a `GraphBatch`, gives [graph, features].
+        columns: What the columns of a node are; None where they were given as they are.
+        inputs: How many columns.
+        features: Dimension of what it gives.
+
+    Example::
+
+        trained = pucl.load("runs/infograph-ENZYMES-pucl-seed-0")
+        embeddings = trained.encode("my-graphs")  # float32 [graphs, features]
+    """
+
+    def __init__(
+        self, config: GraphConfig, module: nn.Module, *, columns: NodeFeatures | None, inputs: int, features: int
+    ) -> None:
+        self.config = config
+        self.module = module.eval()
+        self.columns = columns
+        self.inputs = inputs
+        self.features = features
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The bare network: a `GraphBatch` to a vector for each node and one for each graph."""
+        return self.module.get_submodule("encoder")
+
+    def encode(
+        self, graphs: Graphs, *, root: Path | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> NDArray[np.float32]:
+        """One row of features for each graph.
+
+        Args:
+            graphs: A `GraphSet`; a known name or a directory with ``NAME_A.txt`` and so on; or a list of
+                torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on, or without any for
+                one that was trained on degrees.
+            root: Where known sets are kept; see `pucl.images.registry.load_graphs`.
+            progress: Is told how many graphs are done, and of how many.
+
+        Shapes:
+            [graph, features], float32.
+        """
+        if isinstance(graphs, str | Path):
+            graphs = self.data(graphs, root=root)
+        elif not isinstance(graphs, GraphSet):
+            bare = all(getattr(graph, "x", None) is None for graph in graphs)
+            graphs = from_pyg(graphs, features=self.columns if bare and self.columns is not None else "default")
+        if graphs.feature_count != self.inputs:
+            raise DataError(
+                f"nodes have the features that the encoder was trained on: expected {self.inputs} of them, got "
+                f"{graphs.feature_count} in {graphs.name}"
+            )
+        rows: NDArray[np.float32] = embed_graphs(self.module, graphs, progress)
+        return rows
+
+    def data(self, source: str | Path | None = None, *, root: Path | None = None) -> GraphSet:
+        """The graphs of the run, or others with the same columns.
+
+        Args:
+            source: A known name or a directory; None for what the run was trained on.
+            root: Where data are; see `pucl.images.registry.load_graphs`.
+        """
+        if source is None:
+            return limited(load_graphs(self.config.data, root=root, features=self.config.features), self.config.limit)
+        return load_graphs(source, root=root, features=self.config.features if self.columns is None else self.columns)

@@ -1,0 +1,195 @@
+"""Encoders by name: ours, and any module of the user's by its import path."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from pucl.images.encoders.resnet import BasicBlock, Bottleneck, ResNet, Stem
+from pucl.shapes import Float, Tensor
+from pucl.texts import did_you_mean
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What tells one residual network from another."""
+
+    block: type[BasicBlock] | type[Bottleneck]
+    depths: tuple[int, ...]
+    width: int
+
+
+ARCHITECTURES = {
+    "resnet18": Architecture(BasicBlock, (2, 2, 2, 2), 64),
+    "resnet34": Architecture(BasicBlock, (3, 4, 6, 3), 64),
+    "resnet50": Architecture(Bottleneck, (3, 4, 6, 3), 64),
+    "small": Architecture(BasicBlock, (1, 1, 1, 1), 32),
+}
+
+
+class Adopted(nn.Module):
+    """A module of the user's, with the dimension of what it gives.
+
+    It is wrapped, not amended: in many networks (VGG, DenseNet) `features` is a layer.
+
+    Args:
+        module: Takes images, gives a vector each.
+        features: Dimension of those vectors.
+    """
+
+    def __init__(self, module: nn.Module, features: int) -> None:
+        super().__init__()
+        self.module = module
+        self.features = features
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch features"]:
+        """What the user's module makes of images."""
+        vectors: Tensor = self.module(images)
+        return vectors
+
+
+Encoder = ResNet | Adopted
+"""A module that takes images [batch, channel, height, width], gives [batch, features], and knows its `features`."""
+
+
+EncoderSource = str | nn.Module | Callable[..., nn.Module]
+"""Where an encoder comes from: a name, a module, or a class or function that makes one."""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is the import path of code that is not pucl's."""
+    return ":" in name
+
+
+def make_encoder(
+    source: EncoderSource,
+    *,
+    stem: Stem = "small",
+    in_channels: int = 3,
+    width: int | None = None,
+    zero_init_last_norm: bool = False,
+    image_size: int = 32,
+) -> Encoder:
+    """Make an encoder with random weights (from torch's global generator).
+
+    Args:
+        source: resnet18, resnet34, resnet50, small (four blocks of 32 to 256 planes, for CPUs);
+            `package.module:callable`, a class or function that makes an `nn.Module`; that class or function itself; or
+            a module, which is taken as it is.
+        stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
+        in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
+        width: Planes of the first stage; None is the usual number, 64 (32 for `small`). Half of it for each encoder
+            of a pair, so that both together have the usual number of features.
+        zero_init_last_norm: Start each block as its shortcut.
+        image_size: Height and width of the images with which a module of the user's is tried.
+
+    The user's callable is given `in_channels`, `stem` and `width` by keyword where its signature has these names
+    (`width` only if it is set), and nothing else. What it makes is tried once, in evaluation mode, on two black
+    images, to learn its output dimension.
+
+    Raises:
+        ValueError: If the name is unknown; if the callable cannot be imported or called; or if what it makes is no
+            `nn.Module` that takes such images and gives one vector each.
+
+    Example:
+        >>> make_encoder("small").features, make_encoder("resnet50", width=32).features
+        (256, 1024)
+    """
+    settings = {"stem": stem, "in_channels": in_channels, "width": width}
+    if isinstance(source, nn.Module):
+        return Adopted(source, _output_dimension(type(source).__name__, source, in_channels, image_size))
+    if not isinstance(source, str):
+        return _adopt(getattr(source, "__qualname__", repr(source)), source, settings, image_size)
+    if is_foreign(source):
+        return _adopt(source, _find(source), settings, image_size)
+    if source not in ARCHITECTURES:
+        raise ValueError(
+            f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, or package.module:callable, "
+            f"got {source}.{did_you_mean(source, ARCHITECTURES)}"
+        )
+    architecture = ARCHITECTURES[source]
+    return ResNet(
+        architecture.block,
+        architecture.depths,
+        stem=stem,
+        in_channels=in_channels,
+        width=architecture.width if width is None else width,
+        zero_init_last_norm=zero_init_last_norm,
+    )
+
+
+def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], image_size: int) -> Adopted:
+    """Call what makes a module of the user's; the path is for the errors."""
+    known = inspect.signature(make).parameters
+    asked = {name: value for name, value in settings.items() if name in known and value is not None}
+    # The code that runs here is the user's: whatever it raises is told with its place, and kept as the cause.
+    try:
+        module = make(**asked)
+    except Exception as error:
+        raise ValueError(
+            f"encoder {path} is called with {_arguments(asked)} to make a module, and failed: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"encoder {path} is called to make a module: expected an nn.Module, got {_kind(module)}")
+    return Adopted(module, _output_dimension(path, module, settings["in_channels"], image_size))
+
+
+def _find(path: str) -> Callable[..., object]:
+    package, _, attributes = path.partition(":")
+    if not package or not attributes:
+        raise ValueError(f"encoder is the import path of a class or function: expected package.module:name, got {path}")
+    # Besides a missing module this meets RuntimeError: torchvision's, where its build does not match torch's.
+    try:
+        found: object = importlib.import_module(package)
+    except (ImportError, RuntimeError) as error:
+        raise ValueError(
+            f"encoder {path} needs the module {package}, which cannot be imported "
+            f"(PYTHONPATH=. adds the current directory): {type(error).__name__}: {error}"
+        ) from error
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            hint = did_you_mean(attribute, dir(found))
+            raise ValueError(f"encoder {path} names something in {package}: there is no {attribute}.{hint}")
+        found = getattr(found, attribute)
+    if isinstance(found, nn.Module):
+        raise ValueError(
+            f"encoder {path} is called to make a new module for every run: expected a class or function, "
+            f"got a module that is made already ({type(found).__name__})"
+        )
+    if not callable(found):
+        raise ValueError(f"encoder {path} is called to make a module: expected a class or function, got {_kind(found)}")
+    return found
+
+
+@torch.no_grad()
+def _output_dimension(path: str, module: nn.Module, in_channels: int, image_size: int) -> int:
+    training = module.training
+    shape = (2, in_channels, image_size, image_size)
+    try:
+        vectors: object = module.eval()(torch.zeros(shape))
+    except Exception as error:
+        raise ValueError(
+            f"encoder {path} is tried on images [batch, channel, height, width] of shape {list(shape)}, and failed: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    module.train(training)
+    if not isinstance(vectors, Tensor) or vectors.ndim != 2 or len(vectors) != 2:
+        came = list(vectors.shape) if isinstance(vectors, Tensor) else _kind(vectors)
+        raise ValueError(
+            f"encoder {path} gives one vector for each image: expected the shape [2, features] for two, got {came}. "
+            f"A feature map needs a pooling and a flatten; timm's models have num_classes=0 for that"
+        )
+    return vectors.shape[1]
+
+
+def _arguments(asked: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in asked.items()) or "no arguments"
+
+
+def _kind(value: object) -> str:
+    return f"{value!r} of type {type(value).__name__}"

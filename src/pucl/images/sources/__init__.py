@@ -1,0 +1,1 @@
+"""Data sets of images, one kind a file."""

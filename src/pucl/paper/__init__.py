@@ -1,0 +1,1 @@
+"""The experiments of the paper: tables, ablations and theory. Nothing but the commands imports it."""

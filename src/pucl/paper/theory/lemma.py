@@ -1,0 +1,130 @@
+"""Lemma 1, as an equation between densities and acted out on drawn data."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from pucl.paper.theory.estimates import SURPRISE, Estimate, mean_of
+from pucl.paper.theory.world import World, unit, unlabelled_density
+
+DENSITY_TOLERANCE = 1e-12  # Far above the rounding of float64, far below any mistake in a formula.
+ENOUGH = 100  # Samples from which a mean is about normal, so that its standard error can be relied on.
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityCheck:
+    """Lemma 1 as an equation between densities.
+
+    Args:
+        points: At how many points both sides were computed.
+        largest_error: The largest difference of the two sides, relative to the terms they are made of.
+        tolerance: Up to where that is rounding.
+    """
+
+    points: int
+    largest_error: float
+    tolerance: float = DENSITY_TOLERANCE
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is rounding."""
+        return self.largest_error <= self.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleCheck:
+    """A consequence of Lemma 1, measured on data of which the labelled positives were thrown out.
+
+    Args:
+        quantity: What is measured.
+        expected: What the lemma says.
+        measured: What the data say, with its standard error.
+    """
+
+    quantity: str
+    expected: float
+    measured: Estimate
+
+    @property
+    def deviation(self) -> float:
+        """The difference in standard errors; 0 if there is none."""
+        difference = self.measured.value - self.expected
+        return difference / self.measured.error if difference else 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is what chance can do."""
+        return abs(self.measured.value - self.expected) <= SURPRISE * self.measured.error
+
+
+def check_lemma_densities(
+    world: World, alpha: float, c: float, *, points: int, generator: torch.Generator
+) -> DensityCheck:
+    r"""Lemma 1 point by point.
+
+    .. math:: p^- = \frac{1 - \alpha c}{1 - \alpha}\, p^u - \frac{\alpha (1 - c)}{1 - \alpha}\, p^+
+
+    Half of the points are anywhere on the sphere, half where positives are. Where positives are dense, two large
+    terms leave a small difference; the error is relative to those terms.
+    """
+    anywhere = torch.randn(points // 2, 3, dtype=torch.float64, generator=generator)
+    where = torch.cat([unit(anywhere), world.sample_positives(points - points // 2, generator=generator)])
+    positive, negative = world.densities(where)
+    scaled_unlabelled = (1 - alpha * c) / (1 - alpha) * unlabelled_density(positive, negative, alpha, c)
+    scaled_positive = alpha * (1 - c) / (1 - alpha) * positive
+    difference = (scaled_unlabelled - scaled_positive - negative).abs()
+    relative = difference / (scaled_unlabelled + scaled_positive + negative)
+    return DensityCheck(points=points, largest_error=float(relative.max()))
+
+
+def check_lemma_samples(
+    world: World, alpha: float, c: float, *, temperature: float, draws: int, generator: torch.Generator
+) -> tuple[SampleCheck, ...]:
+    """Lemma 1 acted out: draw a data set, label positives with probability c, throw the labelled out, and look.
+
+    Three things are compared with the lemma: the share of positives among the unlabelled (tau'), the mean of h over
+    the unlabelled, and the mean of h over negatives as it comes out of the labelled and the unlabelled alone. The
+    last is left out where c gives too few labelled samples.
+    """
+    is_positive = torch.rand(draws, dtype=torch.float64, generator=generator) < alpha
+    labels = torch.where(is_positive, 0, torch.randint(1, world.classes, (draws,), generator=generator))
+    points = world.sample(labels, generator)
+    labelled = is_positive & (torch.rand(draws, dtype=torch.float64, generator=generator) < c)
+    kept = draws - int(labelled.sum())
+    if kept < ENOUGH:
+        raise ValueError(
+            f"draws is the size of the data set of Lemma 1: expected enough to leave {ENOUGH} unlabelled samples, "
+            f"got {draws}, which leaves {kept} at alpha = {alpha} and c = {c}"
+        )
+    anchor = world.sample_positives(1, generator=generator)
+    h = torch.exp(points @ anchor[0] / temperature)
+
+    tau_plus = alpha * (1 - c) / (1 - alpha * c)
+    odds = alpha * (1 - c) / (1 - alpha)
+    mean_positive, mean_negative = (float(mean) for mean in world.mean_h(anchor, temperature))
+    # The error of a share is known from the share, even where the data happen to show none.
+    hidden = Estimate(float(is_positive[~labelled].double().mean()), math.sqrt(tau_plus * (1 - tau_plus) / kept))
+    over_unlabelled = mean_of(h[~labelled])
+    checks = [
+        SampleCheck(quantity="share of positives among the unlabelled", expected=tau_plus, measured=hidden),
+        SampleCheck(
+            quantity="mean of h over the unlabelled",
+            expected=((1 - alpha) * mean_negative + alpha * (1 - c) * mean_positive) / (1 - alpha * c),
+            measured=over_unlabelled,
+        ),
+    ]
+    if draws - kept >= ENOUGH:
+        over_labelled = mean_of(h[labelled])
+        from_both = Estimate(
+            (1 + odds) * over_unlabelled.value - odds * over_labelled.value,
+            math.hypot((1 + odds) * over_unlabelled.error, odds * over_labelled.error),
+        )
+        checks.append(
+            SampleCheck(
+                quantity="mean of h over negatives, from labelled and unlabelled",
+                expected=mean_negative,
+                measured=from_both,
+            )
+        )
+    return tuple(checks)

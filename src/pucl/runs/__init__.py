@@ -1,0 +1,1 @@
+"""Runs: configuration, directory, record, resume, grids, and tables of their results."""
