@@ -20,6 +20,7 @@ from benchmarks.subject import Progress
 from benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
 from benchmarks.timing import MOST, Spread, interleave, torch_threads
 from benchmarks.train import Figures
+from pucl.config import RunConfig, choose
 from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
 from pucl.data.root import DataMissingError
@@ -27,12 +28,11 @@ from pucl.devices import usable_cores
 from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import INNER_FOLDS
 from pucl.frameworks.infograph import InfoGraph
+from pucl.frameworks.recipes import recipe
 from pucl.graphs.sources.tu_collection import known_graphs
 from pucl.graphs.task import GraphTask, embed_graphs
-from pucl.runs.config import RunConfig, choose
-from pucl.runs.recipes import recipe
+from pucl.runs.build import open_data
 from pucl.runs.run import make_training
-from pucl.runs.task import make_task
 
 DATA = ("shapes", "PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
 CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
@@ -248,7 +248,7 @@ def _config(name: str, settings: Settings) -> RunConfig:
 
 
 def _load(name: str, settings: Settings) -> GraphTask:
-    task = make_task(_config(name, settings), settings.root)
+    task = open_data(_config(name, settings), settings.root)
     if not isinstance(task, GraphTask):
         raise TypeError(f"InfoGraph is trained on graphs, got a {type(task).__name__}")
     return task

@@ -11,12 +11,12 @@ from torch import nn
 from benchmarks.memory import Step
 from benchmarks.timing import FEWEST, Timings
 from pucl.contrast.compare import compare
-from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import InfoGraph
 from pucl.graphs.encoders.gin import GIN
 from pucl.graphs.encoders.heads import ResidualHead
 from pucl.graphs.graphset import GraphBatch
 from pucl.shapes import Float, Tensor
+from pucl.training.framework import Batch
 from pucl.training.loop import Plan, SampleSet, Training
 from pucl.training.optimisers import make_optimiser
 

@@ -13,9 +13,9 @@ from benchmarks.subject import Progress, Section, Subject
 from benchmarks.text import aligned
 from benchmarks.timing import torch_threads
 from pucl.devices import usable_cores
+from pucl.frameworks.recipes import recipe
 from pucl.runs.compare import grid_of
 from pucl.runs.grid import Means, run_grid
-from pucl.runs.recipes import recipe
 
 AIM = 1.7  # Speed-up with two workers on two cores.
 

@@ -19,21 +19,23 @@ from benchmarks.options import check_effort, check_names, option
 from benchmarks.subject import Progress
 from benchmarks.timing import MOST, Spread, interleave, torch_threads
 from benchmarks.views import ViewsCost, measure_views
+from pucl.config import choose
 from pucl.contrast.compare import compare
 from pucl.contrast.correction import Correction, check_range
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
 from pucl.devices import usable_cores
-from pucl.frameworks.framework import ImageBatch, ImageFramework, see
+from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.moco import MoCo
+from pucl.frameworks.recipes import recipe
+from pucl.images.batches import ImageBatch, ImageFramework, see
+from pucl.images.config import ImageConfig
 from pucl.images.encoders.registry import ARCHITECTURES, Adopted
 from pucl.images.encoders.resnet import ResNet
 from pucl.images.imageset import ImageSet
 from pucl.runs.build import build_framework
-from pucl.runs.config import FRAMEWORKS, ImageConfig, choose
-from pucl.runs.recipes import recipe
 from pucl.shapes import Float, Tensor, UInt8
-from pucl.training.loop import Plan, Training, module_of
+from pucl.training.loop import Plan, Training
 from pucl.training.optimisers import make_optimiser
 
 SEED = 0
@@ -212,7 +214,7 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
         # Steps that only fill the queue would be cheaper than the others.
         keys = torch.randn(config.queue_size, config.dim, generator=torch.Generator().manual_seed(SEED))
         trained.queue.push(nn.functional.normalize(keys, dim=1))
-    module = module_of(trained).train()
+    module = trained.train()
     return Training(
         trained,
         make_optimiser("adam", module.parameters(), LEARNING_RATE, weight_decay=config.weight_decay),
@@ -270,7 +272,7 @@ class Witness(nn.Module):
 
     def __init__(self, framework: ImageFramework) -> None:
         super().__init__()
-        self.framework = module_of(framework)
+        self.framework = framework
         self.inner = (framework,)  # In a tuple, so that it is no second submodule.
         self.calls: list[Call] = []
         self.comparisons: list[Pairs] = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.runs.recipes import recipe
+from pucl.frameworks.recipes import recipe
 
 Record = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pucl.runs.config import GraphConfig
-from pucl.runs.recipes import recipe
+from pucl.frameworks.recipes import recipe
+from pucl.graphs.config import GraphConfig
 
 
 def small_run(correction: str = "plain", **changes: Any) -> GraphConfig:

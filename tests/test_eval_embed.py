@@ -15,10 +15,10 @@ from safetensors.torch import save_file
 import pucl
 from pucl.cli import main
 from pucl.evaluation import FullBatchLinearProbe, LinearProbe
+from pucl.frameworks.recipes import recipe
 from pucl.images.registry import load
-from pucl.images.trained import load_images
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
+from pucl.runs.trained import load_images
 
 COUNT, SIDE = 60, 8
 

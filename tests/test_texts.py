@@ -16,9 +16,9 @@ from PIL import Image
 import pucl
 from page_records import written_run
 from pucl.cli import main
+from pucl.images.config import ImageConfig
 from pucl.images.registry import load
 from pucl.progress import Line
-from pucl.runs.config import ImageConfig
 from pucl.texts import counted, fixed, percent, printable, say, signed, table
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"

@@ -17,9 +17,8 @@ from pucl.losses import (
 )
 
 if TYPE_CHECKING:
-    from pucl.graphs.trained import TrainedGraphs
     from pucl.images.encoders.registry import EncoderSource
-    from pucl.images.trained import Trained
+    from pucl.modality import Trained
 
 __version__ = "0.1.0"
 
@@ -40,8 +39,9 @@ __all__ = [
 ]
 
 
-def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained | TrainedGraphs":
-    """Load the encoder of a finished run, ready to encode images (see `Trained`) or graphs (see `TrainedGraphs`).
+def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained":
+    """Load the encoder of a finished run, ready to encode images (see `pucl.images.trained`) or graphs (see
+    `pucl.graphs.trained`).
 
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.
@@ -53,6 +53,6 @@ def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained
 
         embeddings = pucl.load("runs/simclr-digits-pucl-seed-0").encode(images)  # float32 [n, features]
     """
-    from pucl.images.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
+    from pucl.runs.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
 
     return load_trained(run, encoder=encoder)

@@ -1,8 +1,13 @@
 """Text for people: numbers, counts and tables, what may go to a terminal, "did you mean" and what to install."""
 
+import base64
 import difflib
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def fixed(value: float, digits: int = 2) -> str:
@@ -113,3 +118,8 @@ def install(extra: str) -> str:
         "pip install '.[umap]' where pucl's sources are"
     """
     return f"pip install '.[{extra}]' where pucl's sources are"
+
+
+def base64_of(array: NDArray[Any]) -> str:
+    """Bytes of an array as text, little-endian."""
+    return base64.b64encode(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))).tobytes()).decode()

@@ -22,14 +22,14 @@ from benchmarks.timing import FEWEST, MOST, Timings
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS
 from pucl.evaluation import SVMResult
-from pucl.frameworks.framework import Batch
-from pucl.frameworks.infograph import InfoGraph
+from pucl.frameworks.infograph import InfoGraph, build_infograph
+from pucl.graphs.config import GraphConfig
 from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphBatch, GraphSet
 from pucl.graphs.registry import load_graphs
-from pucl.graphs.task import GraphTask, build_infograph
-from pucl.runs.config import GraphConfig
+from pucl.graphs.task import GraphTask
 from pucl.runs.run import make_training
+from pucl.training.framework import Batch
 from pucl.training.loop import Training
 
 needs_sklearn = pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed")

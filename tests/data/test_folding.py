@@ -12,15 +12,15 @@ from pucl.contrast.compat import compare_as_published
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import CORRECTIONS
 from pucl.data.errors import DataError
-from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import SHARES, InfoGraph, Share
+from pucl.graphs.config import GraphConfig
 from pucl.graphs.encoders.gin import GIN
 from pucl.graphs.encoders.heads import ResidualHead
 from pucl.graphs.encoders.summed import SummedFeatures
 from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphBatch, GraphSet
 from pucl.graphs.task import GraphTask
-from pucl.runs.config import GraphConfig
+from pucl.training.framework import Batch
 
 SETTINGS = {
     "plain": {},

@@ -7,8 +7,8 @@ import pytest
 
 from pucl.cli import main
 from pucl.files import write_json
+from pucl.frameworks.recipes import recipe
 from pucl.runs.catalogue import find_runs
-from pucl.runs.recipes import recipe
 
 
 @pytest.fixture

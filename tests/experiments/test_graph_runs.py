@@ -19,21 +19,23 @@ from numpy.typing import NDArray
 
 import pucl
 from pucl.cli import main
+from pucl.config import NOT_TRAINED, ROWS
 from pucl.data.errors import DataError
-from pucl.frameworks.infograph import SHARES, InfoGraph, Share
+from pucl.frameworks.infograph import SHARES, InfoGraph, Share, build_infograph
+from pucl.frameworks.recipes import recipe
 from pucl.functional import local_global_loss
+from pucl.graphs.config import GraphConfig
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
-from pucl.graphs.task import GraphTask, build_infograph, embed_graphs, limited
+from pucl.graphs.task import GraphTask, embed_graphs, limited
 from pucl.graphs.trained import TrainedGraphs
-from pucl.images.trained import load_images
+from pucl.images.config import ImageConfig
 from pucl.runs.compare import compare_corrections
-from pucl.runs.config import NOT_TRAINED, ROWS, GraphConfig, ImageConfig, RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
-from pucl.runs.recipes import recipe
 from pucl.runs.run import make_training, run
+from pucl.runs.trained import load_images
 from pucl.training.loop import Training
 
 COUNT, BATCH = 44, 16  # Three steps an epoch, the last of twelve graphs.
@@ -513,7 +515,7 @@ def test_commands(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "out" / "accuracies.png").exists()
     record = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert [line["name"] for line in record["lines"]] == ["raw", "plain", "pucl"]
-    assert record["base"] == RunConfig.from_json(record["base"]).as_json()
+    assert record["base"] == read_config(record["base"]).as_json()
 
 
 @pytest.mark.parametrize(
@@ -567,11 +569,11 @@ def test_a_framework_has_its_own_kind_of_configuration() -> None:
     with pytest.raises(ValueError, match="a run of simclr is described by a ImageConfig, got a GraphConfig"):
         GraphConfig(framework="simclr", data="digits")
     record = small().as_json()
-    assert RunConfig.from_json(json.loads(json.dumps(record))) == small()
+    assert read_config(json.loads(json.dumps(record))) == small()
     with pytest.raises(ValueError, match="known fields only: got .crop. as well"):
-        RunConfig.from_json(record | {"crop": 0.2})
+        read_config(record | {"crop": 0.2})
     with pytest.raises(ValueError, match="'infogarph' is no framework.* Did you mean 'infograph'"):
-        RunConfig.from_json(record | {"framework": "infogarph"})
+        read_config(record | {"framework": "infogarph"})
 
 
 def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from pucl.cli import main
+from pucl.config import RunConfig
+from pucl.frameworks.recipes import recipe
 from pucl.images.registry import load
 from pucl.progress import Line as Screen
 from pucl.runs import grid
 from pucl.runs.catalogue import find_runs
 from pucl.runs.compare import compare_corrections, compare_rows, grid_of
-from pucl.runs.config import RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Job, Means, Outlook, run_grid
 from pucl.runs.lines import Line, as_csv, as_text, make_line
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
 from small_runs import ROWS, save_pictures, small_run
 

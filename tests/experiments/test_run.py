@@ -22,18 +22,19 @@ import torch
 from pucl import devices
 from pucl.cli import main
 from pucl.commands.train import name_of_changes
+from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.evaluation import FullBatchLinearProbe
+from pucl.frameworks.recipes import recipe
 from pucl.images import task as images_module
+from pucl.images.config import ImageConfig
 from pucl.images.registry import load
-from pucl.images.task import ImageTask, limited, to_show
+from pucl.images.task import ImageTask, limited
 from pucl.runs.compare import compare_corrections
-from pucl.runs.config import ImageConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.lines import as_csv, as_text
 from pucl.runs.log import RunLog
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
 from pucl.runs.statistics import Difference
 from pucl.signals import STOPPING, Stopped
@@ -135,7 +136,7 @@ def asked_at(step: str, number: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-@pytest.mark.parametrize("step", ["make_task", "build", "evaluate", "claimed"])
+@pytest.mark.parametrize("step", ["open_data", "build", "evaluate", "claimed"])
 def test_a_signal_at_any_moment(
     pictures: Path,
     tmp_path: Path,
@@ -150,8 +151,8 @@ def test_a_signal_at_any_moment(
     command = ["train", "simclr", str(pictures), "--epochs=1", "--batch-size=12", "--dim=8"]
     command += ["--out", str(tmp_path / "run")]
     with monkeypatch.context() as context:
-        if step == "make_task":
-            context.setattr("pucl.runs.run.make_task", asked_at(step, number))
+        if step == "open_data":
+            context.setattr("pucl.runs.run.open_data", asked_at(step, number))
         elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
             context.setattr(RunDirectory, "result", lambda _: signal.raise_signal(number))
         else:
@@ -172,7 +173,7 @@ def test_a_signal_that_is_repeated_does_not_disturb_the_cleaning_up(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal, a scheduler and a grid may all send one."""
-    monkeypatch.setattr("pucl.runs.run.make_task", asked_at("make_task", signal.SIGTERM))
+    monkeypatch.setattr("pucl.runs.run.open_data", asked_at("open_data", signal.SIGTERM))
     clear = RunDirectory._clear
 
     def asked_again(directory: RunDirectory) -> None:

@@ -18,12 +18,12 @@ from pucl.diagnosis import layout2d, similarities
 from pucl.diagnosis.layout2d import UmapMissingError, lay_out, lay_out_runs
 from pucl.diagnosis.similarities import measure_similarities, met_in_a_step
 from pucl.frameworks.cmc import CMC
+from pucl.frameworks.recipes import recipe
 from pucl.frameworks.simclr import SimCLR
 from pucl.graphs.trained import TrainedGraphs
-from pucl.images.trained import load, load_images
-from pucl.runs.config import ImageConfig
-from pucl.runs.recipes import recipe
+from pucl.images.config import ImageConfig
 from pucl.runs.run import run
+from pucl.runs.trained import load, load_images
 
 IMAGES = ("simclr", "moco", "cmc")
 PNG = b"\x89PNG"

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 
 import pucl
 from pucl.cli import main
+from pucl.frameworks.recipes import recipe
 from pucl.records import DamagedError
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
 from small_runs import save_pictures, small_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
+from pucl.images.config import ImageConfig
 from pucl.paper.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
-from pucl.runs.config import ImageConfig
 from pucl.runs.tables import Part, as_text, make_table
 from small_runs import small_run
 

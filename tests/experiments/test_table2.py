@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
+from pucl.frameworks.recipes import recipe
+from pucl.graphs.config import GraphConfig
 from pucl.paper.graph_settings import prior_of
 from pucl.paper.table2 import BASE, DATA, PAPER, ROWS, parts_of_table2
 from pucl.runs import grid
-from pucl.runs.config import GraphConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.lines import Line
-from pucl.runs.recipes import recipe
 from pucl.runs.statistics import Difference, Spread
 from pucl.runs.tables import Part, Table, as_csv, as_text, make_table
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pucl.frameworks.recipes import recipe
 from pucl.runs.directory import RunDirectory
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
 
 pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")

@@ -20,18 +20,18 @@ from torch import nn
 import pucl
 from pucl.data.errors import DataError
 from pucl.evaluation import embed
+from pucl.frameworks.recipes import recipe
+from pucl.images.config import ImageConfig
 from pucl.images.encoders.registry import make_encoder
 from pucl.images.imageset import ImageSet
 from pucl.images.task import about_images
-from pucl.images.trained import Trained, load_images, parts
+from pucl.images.trained import Trained, parts
 from pucl.images.views.recipes import Plain
 from pucl.records import DamagedError
 from pucl.runs.build import build_framework
-from pucl.runs.config import ImageConfig, RunConfig
-from pucl.runs.recipes import recipe
 from pucl.runs.run import run
+from pucl.runs.trained import load_images
 from pucl.runs.weights import encoder_state, need_safetensors, save_weights
-from pucl.training.loop import module_of
 
 FRAMEWORKS = ("simclr", "moco", "cmc")
 SIDE, COUNT = 8, 40
@@ -102,7 +102,7 @@ def test_the_file_holds_what_encodes_and_nothing_else(runs: dict[str, Path], fra
     assert about["encoder"] == "small"
     assert about["image_size"] == SIDE
     assert about["features"] == load_images(file).features
-    assert RunConfig.from_json(about["config"]) == load_images(runs[framework]).config
+    assert read_config(about["config"]) == load_images(runs[framework]).config
 
 
 def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> None:
@@ -142,7 +142,7 @@ def test_the_same_weights_give_the_same_bytes(npz: Path, tmp_path: Path) -> None
 def test_tied_and_unusual_layouts_are_kept(npz: Path, tmp_path: Path) -> None:
     config = config_of(npz)
     framework = build_framework(config, samples=COUNT, size=SIDE)
-    module = module_of(framework)
+    module = framework
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     module.register_module("head", nn.ModuleList([nn.Linear(4, 4)] * 2))  # Two names for one memory.
     save_weights(tmp_path / "weights", framework, config, {})
@@ -267,7 +267,7 @@ def test_an_untrained_run_loads(npz: Path, tmp_path: Path) -> None:
     run(config, tmp_path / "run")
     fresh = build_framework(config, samples=COUNT, size=SIDE)
     pixels = np.ascontiguousarray(pictures()[0].transpose(0, 3, 1, 2))
-    expected = embed(module_of(fresh), pixels, lambda batch: batch)
+    expected = embed(fresh, pixels, lambda batch: batch)
     np.testing.assert_array_equal(load_images(tmp_path / "run").encode(pixels), expected)
 
 

@@ -7,11 +7,11 @@ from torch import nn
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
 from pucl.frameworks.cmc import CMC
-from pucl.frameworks.framework import Batch, Framework
 from pucl.frameworks.moco import MoCo, in_parts
 from pucl.frameworks.simclr import SimCLR
 from pucl.functional import compare
 from pucl.images.views.recipes import CMCViews, SimCLRViews
+from pucl.training.framework import Batch, Framework
 
 SAMPLES, SIZE, DIM = 40, 8, 6
 

@@ -8,12 +8,12 @@ import torch
 
 from pucl.contrast.compare import compare
 from pucl.corrections import PUCL, Debiased, Plain
-from pucl.frameworks.framework import Batch
 from pucl.frameworks.infograph import InfoGraph, Share
 from pucl.graphs.encoders.gin import GIN
 from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.registry import load_graphs
 from pucl.images.encoders.heads import make_head
+from pucl.training.framework import Batch
 from pucl.training.loop import Plan, Training
 
 SHAPES = load_graphs("shapes")

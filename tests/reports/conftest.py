@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pucl.frameworks.recipes import recipe
 from pucl.reports.page import space
 from pucl.runs.compare import compare_corrections
-from pucl.runs.recipes import recipe
 from small_runs import save_pictures
 
 if TYPE_CHECKING:

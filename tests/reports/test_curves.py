@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pucl.cli import main
+from pucl.config import ROWS
 from pucl.reports import canvas, curves
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves, spread
 from pucl.reports.palette import COLOURS, OTHER, colour_of
-from pucl.runs.config import ROWS
 from pucl.runs.lines import Line, as_text
 from pucl.runs.statistics import Spread
 

@@ -18,11 +18,11 @@ from matplotlib.text import Text
 from pucl.diagnosis.layout2d import Layout
 from pucl.diagnosis.priors import bbe, mixture
 from pucl.diagnosis.similarities import Similarities
+from pucl.frameworks.recipes import recipe
 from pucl.reports import embedding, similarities
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.embedding import CLASS_COLOURS, NAMED, draw_embedding
 from pucl.reports.similarities import OTHER, POSITIVE, SAME, Numbers, draw_similarities
-from pucl.runs.recipes import recipe
 
 PNG = b"\x89PNG"
 TAU_PLUS, SHARE = 0.3, 0.2

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from pucl import doctor, processes
+from pucl.frameworks.recipes import recipe
+from pucl.images.config import ImageConfig
 from pucl.images.encoders.resnet import ResNet
 from pucl.images.imageset import ImageSet
 from pucl.runs.build import build_framework
-from pucl.runs.config import ImageConfig
-from pucl.runs.recipes import recipe
 from pucl.runs.run import build_plan
-from pucl.training.loop import Tally, Training, module_of
+from pucl.training.loop import Tally, Training
 from pucl.training.optimisers import make_optimiser
 
 STEPS = 20
@@ -45,7 +45,7 @@ def make_training(config: ImageConfig, kind: torch.dtype) -> Training[torch.Tens
     pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
     labels = numbers.integers(0, 4, IMAGES)
     framework = build_framework(config, samples=IMAGES, size=SIDE)
-    module = module_of(framework).to(kind)
+    module = framework.to(kind)
     for part in module.modules():
         if isinstance(part, ResNet):
             part.register_forward_pre_hook(lambda _, images: (images[0].to(kind),))

@@ -24,13 +24,13 @@ from pucl.commands.means import (
     print_table,
     tell_failed,
 )
+from pucl.config import choose
 from pucl.files import write_whole
 from pucl.paper import ablations, graph_settings
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.table1 import BUDGETS
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
-from pucl.runs.config import choose
 from pucl.runs.display import Display
 from pucl.texts import say
 

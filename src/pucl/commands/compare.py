@@ -21,21 +21,21 @@ from pucl.commands.train import (
     given_settings,
     name_of_changes,
 )
+from pucl.config import ROWS, RunConfig
 from pucl.devices import choose_device
 from pucl.files import write_whole
+from pucl.frameworks.recipes import recipe
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
+from pucl.runs.build import modality_of
 from pucl.runs.compare import Comparison, compare_corrections
-from pucl.runs.config import ROWS, GraphConfig, RunConfig, compares_cosines
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.lines import as_text
-from pucl.runs.recipes import recipe
 from pucl.texts import say
 
 EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
-GRAPHS_ONLY = "raw,"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run all rows, print the table, and say where everything is."""
     base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
-    of_graphs = isinstance(base, GraphConfig)
-    everything = (GRAPHS_ONLY if of_graphs else "") + EVERYTHING
+    modality = modality_of(base)
+    everything = ",".join((*modality.extra_rows, EVERYTHING))
     given = everything if arguments.corrections is None else arguments.corrections
     corrections = [name for name in given.split(",") if name]
-    means = means_of(arguments, workers=None if of_graphs and not processes.launched() else 1)
+    means = means_of(arguments, workers=None if modality.side_by_side and not processes.launched() else 1)
     suffix = name_of_changes(base, arguments.recipe, given_settings(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}{suffix}"
     check_settings(arguments, corrections)
@@ -103,7 +103,7 @@ def draw(comparison: Comparison, base: RunConfig, out: Path) -> str:
         write_whole(accuracies, draw_accuracies(comparison.lines, subject=subject))
         if not any(run for runs in histories.values() for run in runs):
             return f"{accuracies}; nothing was trained, so there are no curves"
-        write_whole(curves, draw_curves(histories, subject=subject, cosines=compares_cosines(base)))
+        write_whole(curves, draw_curves(histories, subject=subject, cosines=base.compares_cosines))
     except MatplotlibMissingError as error:
         return f"left out; {error}"
     return f"{accuracies} and {curves.name}"

@@ -12,23 +12,16 @@ or a directory with graphs as NAME_A.txt and so on.
 
 import argparse
 import io
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pucl.commands.loading import add_encoder
 from pucl.files import write_whole
-from pucl.graphs.trained import TrainedGraphs
-from pucl.images.imageset import ImageData
-from pucl.images.trained import Trained, in_order, load, parts, source_order
+from pucl.frameworks import FRAMEWORKS
 from pucl.progress import Progress
+from pucl.runs.trained import load
 from pucl.texts import say
-
-WHOLE = "embeddings"
-"""Name of the array of data that are not in parts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,68 +43,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
     trained = load(arguments.run, encoder=arguments.encoder)
     out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
-    if isinstance(trained, Trained):
-        unit, arrays, joined = "images", *_images(trained, arguments)
-    else:
-        unit, arrays, joined = "graphs", *_graphs(trained, arguments)
+    unit = FRAMEWORKS[trained.config.framework].modality.name
+    progress = Progress("pucl embed", unit)
+    try:
+        made = trained.embed_data(
+            arguments.data,
+            root=arguments.root,
+            progress=progress,
+            note=lambda text: say(f"note: {text}", error=True),
+        )
+    finally:
+        progress.close()
     content = io.BytesIO()
     if out.suffix == ".npy":
-        np.save(content, joined)
+        np.save(content, made.rows)
     else:
-        np.savez(content, allow_pickle=False, **arrays)
+        np.savez(content, allow_pickle=False, **made.arrays)
     write_whole(out, content.getvalue())
-    counts = ", ".join(f"{name} {len(arrays[name]):,}" for name in ("train", "test", "pretrain") if name in arrays)
-    say(f"{unit}: {counts or f'{len(joined):,}'}; features of each: {trained.features}\nwritten: {out}")
+    counts = ", ".join(f"{name} {count:,}" for name, count in made.parts.items()) or f"{len(made.rows):,}"
+    say(f"{unit}: {counts}; features of each: {trained.features}\nwritten: {out}")
     return 0
-
-
-def _images(trained: Trained, arguments: argparse.Namespace) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-    data = trained.data(arguments.data, root=arguments.root, test_share=0)
-    _tell(data.notes)
-    progress = Progress("pucl embed", "images")
-    try:
-        rows = trained.embed(parts(data), progress=progress)
-    finally:
-        progress.close()
-    return with_labels(data, rows), in_order(data, rows)
-
-
-def _graphs(
-    trained: TrainedGraphs, arguments: argparse.Namespace
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-    graphs = trained.data(arguments.data, root=arguments.root)
-    _tell(graphs.notes)
-    progress = Progress("pucl embed", "graphs")
-    try:
-        rows = trained.encode(graphs, progress=progress)
-    finally:
-        progress.close()
-    arrays: dict[str, NDArray[Any]] = {WHOLE: rows}
-    if graphs.labels is not None:
-        arrays |= {"labels": graphs.labels, "classes": np.array(graphs.classes)}
-    return arrays, rows
-
-
-def _tell(notes: tuple[str, ...]) -> None:
-    for note in notes:
-        say(f"note: {note}", error=True)
-
-
-def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
-    """The embeddings of each part with what is known of its images, in the order in which they came.
-
-    Args:
-        data: The images.
-        rows: Embeddings of each part.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    sets = parts(data)
-    for part, images in sets.items():
-        name, prefix = (WHOLE, "") if len(sets) == 1 else (part, f"{part}_")
-        order = np.arange(len(images)) if images.names is None else source_order(images.names)
-        arrays[name] = rows[part][order]
-        if images.labels is not None:
-            arrays |= {f"{prefix}labels": images.labels[order], "classes": np.array(images.classes)}
-        if images.names is not None:
-            arrays[f"{prefix}names"] = np.array(images.names)[order]
-    return arrays

@@ -24,8 +24,8 @@ import torch
 import pucl
 from pucl.commands.loading import add_encoder
 from pucl.files import check_folder, write_json
+from pucl.graphs.config import GRAPH_PROBES
 from pucl.progress import Progress
-from pucl.runs.config import GRAPH_PROBES
 from pucl.runs.probing import ENOUGH_IMAGES, KNN, LINEAR, PROBES, REFERENCE, Evaluated, evaluate_run
 from pucl.texts import fixed, percent, say, signed, table
 

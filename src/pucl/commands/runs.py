@@ -11,10 +11,11 @@ correction.
 import argparse
 from pathlib import Path
 
+from pucl.config import choose
 from pucl.files import check_folder, write_json
+from pucl.frameworks.recipes import known_names
 from pucl.progress import duration
 from pucl.runs.catalogue import STATES, Entry, find_runs
-from pucl.runs.config import choose, known_fields
 from pucl.texts import counted, percent, printable, say, table
 
 
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder("--json", arguments.json)
     wanted = dict(_pair(text) for text in arguments.where)
     for name in wanted:
-        choose("field of a run", name, known_fields())
+        choose("field of a run", name, known_names())
     if arguments.state is not None:
         choose("state of a run", arguments.state, STATES)
     found = list(find_runs(arguments.directory))

@@ -14,9 +14,9 @@ import argparse
 from pathlib import Path
 
 from pucl.commands.means import USUAL_BUDGET, add_experiment, name_of_experiment, page_of, print_table
+from pucl.config import choose
 from pucl.paper import table1, table2
 from pucl.paper.graph_settings import VARIANTS
-from pucl.runs.config import choose
 from pucl.runs.tables import Part
 from pucl.texts import say
 

@@ -18,20 +18,22 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pucl import processes
 from pucl.commands.naming import suffix_of
+from pucl.config import RunConfig, settings_of
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
+from pucl.frameworks import FRAMEWORKS
+from pucl.frameworks.recipes import RECIPES, all_field_names, recipe
 from pucl.progress import Line
-from pucl.runs.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
+from pucl.runs.build import modality_of
 from pucl.runs.display import Display
 from pucl.runs.lines import PROBES
-from pucl.runs.recipes import RECIPES, REFERENCE, recipe
 from pucl.runs.run import run as run_training
 from pucl.texts import percent, say
 
@@ -80,12 +82,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="let torch.compile translate the encoder first")
     parser.add_argument("--tensorboard", action="store_true", help="write metrics as TensorBoard's events as well")
-    for kind, title in (
-        (RunConfig, "settings of every run (defaults are those of the reference programs)"),
-        (ImageConfig, "settings for images"),
-        (GraphConfig, "settings for graphs"),
-    ):
-        _add_settings(parser.add_argument_group(title), kind)
+    declared: set[str] = set()
+    for kind, frameworks in _configurations().items():
+        title = "settings of every run (defaults are those of the reference programs)"
+        group = parser.add_argument_group(title if kind is RunConfig else f"settings of {', '.join(frameworks)}")
+        declared |= _add_settings(group, kind, declared)
     group = parser.add_argument_group("settings of the corrections")
     for name in SETTINGS:
         group.add_argument(
@@ -97,14 +98,24 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> None:
-    """An option for each field that this kind of configuration brings; those that two kinds bring are one option."""
+def _configurations() -> dict[type[RunConfig], list[str]]:
+    """The classes that configurations are made of, from the general to the special, each with its frameworks."""
+    found: dict[type[RunConfig], list[str]] = {}
+    for name, kind in FRAMEWORKS.items():
+        for each in reversed(kind.config.__mro__):
+            if issubclass(each, RunConfig):
+                found.setdefault(each, []).append(name)
+    return found
+
+
+def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig], declared: Set[str]) -> set[str]:
+    """Add an option for each field that this class brings and that has none yet; return those fields."""
     meanings = _meanings(kind.__doc__ or "")
+    brought = set()
     for field in dataclasses.fields(kind):
-        if field.name in NOT_OPTIONS or field.name not in meanings:  # What is not explained is inherited.
+        if field.name in NOT_OPTIONS | declared or field.name not in meanings:  # What is not explained is inherited.
             continue
-        if field.name == "temperature" and kind is GraphConfig:  # It is among the settings for images.
-            continue
+        brought.add(field.name)
         reader = _kind(field.type)
         group.add_argument(
             OPTION_OF.get(field.name, f"--{field.name.replace('_', '-')}"),
@@ -116,6 +127,7 @@ def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig]) -> No
                 else {"type": reader, "metavar": field.name.upper()}
             ),
         )
+    return brought
 
 
 def _default_text(field: str) -> str:
@@ -134,7 +146,7 @@ def _default_text(field: str) -> str:
 @cache
 def _references() -> dict[str, RunConfig]:
     """By framework: the settings of its reference program."""
-    return {name: kind(framework=name, data="", **REFERENCE[name]) for name, kind in FRAMEWORKS.items()}
+    return {name: recipe(name, "", "reference") for name in FRAMEWORKS}
 
 
 def _word(value: Any) -> str:
@@ -158,8 +170,7 @@ def _about_setting(name: str) -> str:
 
 def changes(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of a run that were given."""
-    names = {field.name for kind in (ImageConfig, GraphConfig) for field in dataclasses.fields(kind)} - NOT_OPTIONS
-    given = {name: getattr(arguments, name, None) for name in sorted(names)}
+    given = {name: getattr(arguments, name, None) for name in sorted(all_field_names() - NOT_OPTIONS)}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -243,7 +254,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not first:
         return 0
     display.close()
-    of_what = "the graphs, over ten folds" if isinstance(config, GraphConfig) else "the test images"
+    of_what = modality_of(config).probed_on
     for probe, meaning in PROBES.items():
         if probe in result:
             say(f"{meaning}: {percent(result[probe])} of {of_what}")

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.config import RunConfig
+from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.diagnosis.similarities import subject_of
 from pucl.images.encoders.registry import EncoderSource
-from pucl.images.task import to_show
-from pucl.images.trained import Trained, load
-from pucl.runs.config import RunConfig
 from pucl.runs.directory import RunDirectory
+from pucl.runs.trained import load
 from pucl.texts import install
 
 NEIGHBOURS = 15  # That the layout of a point looks at: umap-learn's own number.
@@ -154,30 +154,20 @@ def _lay_out_run(
 ) -> Layout:
     trained = load(run, encoder=encoder)
     tell(f"{run}: embedding")
-    if isinstance(trained, Trained):
-        data = trained.data(root=root)
-        part, images = ("train", data.train) if data.test is None else ("test", data.test)
-        places = _choose(run, images.labels, len(images), points)
-        chosen = images.subset(places)
-        rows, labels, classes = trained.encode(chosen), chosen.labels, chosen.classes
-    else:
-        part, graphs = "graphs", trained.data(root=root)
-        places = _choose(run, graphs.labels, len(graphs), points)
-        some = graphs.subset(places)
-        rows, labels, classes = trained.encode(some), some.labels, some.classes
-    tell(f"{run}: laying out {len(rows):,} points")
+    shown = trained.choose_to_show(lambda labels, count: _choose(run, labels, count, points), root=root)
+    tell(f"{run}: laying out {len(shown.rows):,} points")
     try:
-        laid_out = lay_out(rows, seed=seed)
+        laid_out = lay_out(shown.rows, seed=seed)
     except ValueError as error:
         raise ValueError(f"{run}: {error}") from error
     return Layout(
         run=run,
         config=trained.config,
-        part=part,
-        places=places,
+        part=shown.part,
+        places=shown.indices,
         points=laid_out,
-        labels=labels,
-        classes=classes,
+        labels=shown.labels,
+        classes=shown.classes,
         knn=(RunDirectory(run).result() or {}).get("knn"),
     )
 

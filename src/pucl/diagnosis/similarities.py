@@ -1,22 +1,19 @@
 """How alike the pairs are that the loss of a finished run compares, and what that says of its unlabelled samples."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from pucl.config import NOT_TRAINED, ORACLE, RunConfig
 from pucl.diagnosis.priors import FEWEST, BestBin, Mixture, alpha_and_c, bbe, mixture
-from pucl.frameworks.cmc import CMC
-from pucl.frameworks.moco import MoCo
-from pucl.frameworks.simclr import SimCLR
-from pucl.graphs.trained import TrainedGraphs
 from pucl.images.encoders.registry import EncoderSource
-from pucl.images.trained import Trained, load
-from pucl.runs.config import NOT_TRAINED, ORACLE, ImageConfig, RunConfig
+from pucl.runs.trained import load
 
 PAIRS = 100_000  # Of each kind that are kept at most: enough for three digits, and for EM in a second.
 BATCH = 256
@@ -71,7 +68,7 @@ class Similarities:
     @property
     def known(self) -> str:
         """What a known positive is, in words."""
-        return "lightness and colour of one image" if self.config.framework == "cmc" else "two views of one image"
+        return self.config.known_positives
 
     def parameters(self, tau_plus: float) -> tuple[float, float]:
         """Alpha and c with which PUCL would take off this tau', by counting what an anchor meets."""
@@ -135,7 +132,7 @@ def measure_similarities(
         raise ValueError(f"anchors is how many samples are looked at: expected at least {FEWEST}, got {anchors}")
     trained = load(run, encoder=encoder)
     generator = torch.Generator().manual_seed(seed)
-    seen = _look(trained, root, anchors, generator)
+    seen = trained.compare_samples(partial(_choose, most=anchors, generator=generator), root=root, generator=generator)
     unlabelled = _some(seen.cosines[seen.pairs], generator)
     same_class = other_class = truth = None
     if seen.labels is not None:
@@ -145,7 +142,7 @@ def measure_similarities(
             for kind in (seen.pairs & same, seen.pairs & ~same)
         )
         truth = float(same[seen.pairs].double().mean())
-    positives_met, unlabelled_met = met_in_a_step(trained.config, seen.samples)
+    positives_met, unlabelled_met = trained.config.pairs_met(seen.samples)
     try:
         return Similarities(
             run=run,
@@ -166,90 +163,9 @@ def measure_similarities(
         raise ValueError(f"{run}: {error}") from error
 
 
-def met_in_a_step(config: RunConfig, samples: int) -> tuple[int, int]:
-    """How many known positives and how many unlabelled samples an anchor meets, M+ and N.
-
-    Args:
-        config: The run.
-        samples: How many there are to train on.
-    """
-    others = max(1, min(config.batch_size, samples) - 1)
-    if isinstance(config, ImageConfig) and config.framework == "moco":
-        return 1, config.queue_size
-    if isinstance(config, ImageConfig) and config.framework == "cmc":
-        return 1, config.draws if samples > config.draws else max(1, samples - 1)
-    if isinstance(config, ImageConfig):
-        return config.view_count - 1, config.view_count * others
-    return 1, others  # A node has its own graph, and meets the others.
-
-
 def subject_of(config: RunConfig) -> str:
     """What was trained on what."""
     return f"{config.framework} on {Path(config.data).name}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Seen:
-    """All pairs of some samples.
-
-    Args:
-        cosines: [anchor, anchor].
-        pairs: Which of them are pairs of different samples, each once.
-        positive: Those of known positives, if there are any.
-        labels: Classes of the anchors, where they are known.
-        samples: How many the anchors were chosen from.
-    """
-
-    cosines: Tensor
-    pairs: Tensor
-    positive: Cosines | None
-    labels: Tensor | None
-    samples: int
-
-
-def _look(trained: Trained | TrainedGraphs, root: Path | None, anchors: int, generator: torch.Generator) -> _Seen:
-    """Choose anchors and compare each with each."""
-    if isinstance(trained, Trained):
-        images = trained.data(root=root).pretrain
-        samples, labels, chosen = len(images), images.labels, _choose(len(images), anchors, generator)
-        cosines = _cosines(*_two_views(trained.module, images.pixels[chosen], generator))
-        positive = cosines.diagonal().numpy().copy()
-        pairs = ~torch.eye(len(chosen), dtype=torch.bool)
-    else:
-        graphs = trained.data(root=root)
-        samples, labels, chosen = len(graphs), graphs.labels, _choose(len(graphs), anchors, generator)
-        rows = torch.from_numpy(trained.encode(graphs.subset(chosen)))
-        cosines, positive = _cosines(rows, rows), None
-        pairs = torch.ones(len(chosen), len(chosen), dtype=torch.bool).triu(1)  # The other half is the same again.
-    return _Seen(
-        cosines=cosines,
-        pairs=pairs,
-        positive=positive,
-        labels=None if labels is None else torch.from_numpy(labels[chosen]),
-        samples=samples,
-    )
-
-
-@torch.no_grad()
-def _two_views(module: nn.Module, pixels: NDArray[np.uint8], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Embeddings of two views of each image, after the head: what the loss calls a positive pair."""
-    firsts, seconds = [], []
-    for start in range(0, len(pixels), BATCH):
-        images = torch.from_numpy(np.array(pixels[start : start + BATCH]))
-        if isinstance(module, CMC):
-            parts = zip(module.heads, module.encoders, module.views(images, generator), strict=True)
-            first, second = (head(encoder(part)) for head, encoder, part in parts)
-        elif isinstance(module, SimCLR | MoCo):
-            first, second = (module.head(module.encoder(module.views(images, generator))) for _ in range(2))
-        else:
-            raise TypeError(f"views are those of SimCLR, MoCo and CMC, got {type(module).__name__}")
-        firsts.append(first)
-        seconds.append(second)
-    return torch.cat(firsts), torch.cat(seconds)
-
-
-def _cosines(firsts: Tensor, seconds: Tensor) -> Tensor:
-    return nn.functional.normalize(firsts, dim=1) @ nn.functional.normalize(seconds, dim=1).T
 
 
 def _choose(count: int, most: int, generator: torch.Generator) -> NDArray[np.int64]:

@@ -1,5 +1,7 @@
 """CMC: a bank of all samples, seen from the other view, is unlabelled."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -7,13 +9,41 @@ from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import ImageBatch, see
+from pucl.frameworks.kind import FrameworkKind
+from pucl.images.batches import ImageBatch, ImageFramework, see
+from pucl.images.config import PAPER, SMALL, ImageConfig
+from pucl.images.encoders.heads import make_head
+from pucl.images.encoders.registry import ARCHITECTURES, EncoderSource, import_first, make_encoder
+from pucl.images.modality import IMAGES, ImageShape
 from pucl.images.views.recipes import CMCViews
 from pucl.memory import Bank
 from pucl.shapes import Float, Int, Tensor, UInt8
 
 
-class CMC(nn.Module):
+@dataclass(frozen=True, kw_only=True)
+class CMCConfig(ImageConfig):
+    """A run of CMC.
+
+    Args:
+        draws: Entries of the bank that are drawn at each step.
+        bank_momentum: Share of a bank's entry that stays.
+    """
+
+    framework: str = "cmc"
+    draws: int = 4096
+    bank_momentum: float = 0.5
+
+    @property
+    def known_positives(self) -> str:
+        """What a known positive is, in words."""
+        return "lightness and colour of one image"
+
+    def pairs_met(self, samples: int) -> tuple[int, int]:
+        """The other part of the image, and the entries that are drawn."""
+        return 1, self.draws if samples > self.draws else max(1, samples - 1)
+
+
+class CMC(ImageFramework):
     """Lightness against colour: each part of an image is compared with a bank of the other part.
 
     Args:
@@ -60,11 +90,6 @@ class CMC(nn.Module):
         self.temperature = temperature
         self._pending: tuple[list[Tensor], Tensor] | None = None
 
-    @property
-    def ready(self) -> bool:
-        """Always: the bank has an entry for each sample."""
-        return True
-
     def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """Lightness against the bank of colours, and colour against the bank of lightness."""
         parts = see(batch, self.views)
@@ -106,9 +131,74 @@ class CMC(nn.Module):
         parts = self.views.plain(samples)
         return torch.cat([encoder(part) for encoder, part in zip(self.encoders, parts, strict=True)], dim=1)
 
+    def look(self, samples: UInt8[Tensor, "batch 3 height width"], generator: torch.Generator) -> list[Tensor]:
+        """The embeddings of lightness and colour of one view."""
+        parts = zip(self.heads, self.encoders, self.views(samples, generator), strict=True)
+        return [head(encoder(part)) for head, encoder, part in parts]
+
+    def networks(self) -> list[nn.Module]:
+        """The encoders of lightness and colour."""
+        return list(self.encoders)
+
+    def parts_to_compile(self) -> list[nn.Module]:
+        """Encoders and heads."""
+        return [*self.encoders, *self.heads]
+
     def _draw(self, batch: ImageBatch) -> Int[Tensor, " drawn"]:
         """Samples to compare with, shared by the batch: all of a small set, a random part of a large one."""
         device = batch.ids.device
         if self.samples <= self.draws:
             return torch.arange(self.samples, device=device)
         return torch.randint(self.samples, (self.draws,), generator=batch.generator).to(device)
+
+
+def build(config: CMCConfig, shape: ImageShape, encoder: EncoderSource | None = None) -> CMC:
+    """Make CMC with fresh weights, which depend on the seed alone; see `pucl.frameworks.simclr.build`."""
+    source = config.encoder if encoder is None else encoder
+    if isinstance(source, nn.Module):
+        raise ValueError("CMC has two encoders: expected a class or function that makes them, got one module")
+    import_first(source, stem=config.stem, image_size=shape.size)
+    torch.manual_seed(config.seed)
+    light, colour = (
+        make_encoder(source, stem=config.stem, in_channels=channels, width=_half(config), image_size=shape.size)
+        for channels in (1, 2)
+    )
+    return CMC(
+        light,
+        colour,
+        make_head("cmc", light.features, dim=config.dim),
+        make_head("cmc", colour.features, dim=config.dim),
+        CMCViews(size=shape.size, scale=(config.crop, 1.0), flip=config.flip),
+        samples=shape.samples,
+        dim=config.dim,
+        draws=config.draws,
+        temperature=config.temperature,
+        momentum=config.bank_momentum,
+    )
+
+
+def _half(config: CMCConfig) -> int | None:
+    """Half of an encoder's width: both encoders together then have as many features as one."""
+    usual = ARCHITECTURES[config.encoder].width if config.encoder in ARCHITECTURES else None
+    width = usual if config.width is None else config.width
+    return None if width is None else max(1, width // 2)
+
+
+CMC_KIND = FrameworkKind(
+    config=CMCConfig,
+    build=build,
+    modality=IMAGES,
+    # CMC with its softmax form, batch 128 to 256.
+    reference={
+        "temperature": 0.1,
+        "optimiser": "sgd",
+        "learning_rate": 0.03,
+        "weight_decay": 1e-4,
+        "schedule": "step",
+        "bank_momentum": 0.5,
+        "crop": 0.2,
+    },
+    paper=PAPER | {"draws": 4096},
+    # A bank is renewed once an epoch: in eight of them, with SGD, CMC hardly begins to learn.
+    small=SMALL | {"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
+)

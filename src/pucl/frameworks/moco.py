@@ -1,6 +1,8 @@
 """MoCo: a queue of recent keys is unlabelled."""
 
 import copy
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import nn
@@ -9,14 +11,55 @@ from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import ImageBatch, see
+from pucl.frameworks.kind import FrameworkKind
 from pucl.frameworks.momentum import follow
+from pucl.images.batches import ImageBatch, ImageFramework, see
+from pucl.images.config import PAPER, SMALL, ImageConfig
+from pucl.images.encoders.heads import make_head
+from pucl.images.encoders.registry import EncoderSource, import_first, make_encoder
+from pucl.images.modality import IMAGES, ImageShape
 from pucl.images.views.recipes import SimCLRViews
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor, UInt8
 
 
-class MoCo(nn.Module):
+@dataclass(frozen=True, kw_only=True)
+class MoCoConfig(ImageConfig):
+    """A run of MoCo.
+
+    Args:
+        blur: Probability that a view is blurred.
+        queue_size: Keys that are remembered.
+        key_momentum: Share of the key encoder that stays at each step.
+        symmetric: Compare both ways.
+        splits: Parts of a batch with batch statistics of their own.
+    """
+
+    framework: str = "moco"
+    blur: float = 0.5
+    queue_size: int = 4096
+    key_momentum: float = 0.99
+    symmetric: bool = False
+    splits: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.key_momentum <= 1:
+            raise ValueError(
+                f"key_momentum is the share of the key encoder that stays: expected 0 to 1, got {self.key_momentum}"
+            )
+
+    def for_encoding(self) -> Self:
+        """The same with the smallest queue."""
+        return replace(self, queue_size=1)
+
+    def pairs_met(self, samples: int) -> tuple[int, int]:
+        """The key of the other view, and the queue."""
+        del samples
+        return 1, self.queue_size
+
+
+class MoCo(ImageFramework):
     """A query against the key of another view, which a slowly moving copy of the encoder makes, and a queue of keys.
 
     Args:
@@ -62,6 +105,7 @@ class MoCo(nn.Module):
         self.momentum = momentum
         self.symmetric = symmetric
         self.splits = splits
+        self.separate_statistics = splits > 1  # The parts of a batch are the processes' own.
         self._pending: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -111,6 +155,28 @@ class MoCo(nn.Module):
         features: Tensor = self.encoder(self.views.plain(samples))
         return features
 
+    def look(self, samples: UInt8[Tensor, "batch 3 height width"], generator: torch.Generator) -> list[Tensor]:
+        """The embeddings of two views, both by the encoder, which its slow copy has followed."""
+        return [self.head(self.encoder(self.views(samples, generator))) for _ in range(2)]
+
+    def networks(self) -> list[nn.Module]:
+        """The query encoder."""
+        return [self.encoder]
+
+    def parts_to_compile(self) -> list[nn.Module]:
+        """Encoders and heads."""
+        return [self.encoder, self.head, self.slow_encoder, self.slow_head]
+
+    def never_ready(self, steps: int, batch_size: int) -> str | None:
+        """Say so if the queue is not full before the end: until then nothing is corrected."""
+        keys = (steps - 1) * batch_size * (2 if self.symmetric else 1)  # Before the last step.
+        if keys >= self.queue.size:
+            return None
+        return (
+            f"nothing will be corrected: the queue of {self.queue.size} keys is not full before the end. "
+            f"Try a smaller queue_size, or more epochs"
+        )
+
     @torch.no_grad()
     def _keys(
         self, view: Float[Tensor, "whole channel height width"], order: Int[Tensor, " whole"], batch: ImageBatch
@@ -137,3 +203,42 @@ def in_parts(
 
 def _running_statistics(module: nn.Module) -> list[Tensor]:
     return [buffer for name, buffer in module.named_buffers() if name.endswith(("running_mean", "running_var"))]
+
+
+def build(config: MoCoConfig, shape: ImageShape, encoder: EncoderSource | None = None) -> MoCo:
+    """Make MoCo with fresh weights, which depend on the seed alone; see `pucl.frameworks.simclr.build`."""
+    source = config.encoder if encoder is None else encoder
+    import_first(source, stem=config.stem, image_size=shape.size)
+    torch.manual_seed(config.seed)
+    network = make_encoder(source, stem=config.stem, width=config.width, image_size=shape.size)
+    return MoCo(
+        network,
+        make_head("moco-v1", network.features, dim=config.dim),
+        SimCLRViews(size=shape.size, scale=(config.crop, 1.0), flip=config.flip, blur=config.blur),
+        temperature=config.temperature,
+        queue_size=config.queue_size,
+        dim=config.dim,
+        momentum=config.key_momentum,
+        symmetric=config.symmetric,
+        splits=config.splits,
+    )
+
+
+MOCO = FrameworkKind(
+    config=MoCoConfig,
+    build=build,
+    modality=IMAGES,
+    # MoCo's CIFAR10 recipe: learning rate 0.03 at batch 256, cosine, split batch norm.
+    reference={
+        "temperature": 0.1,
+        "optimiser": "sgd",
+        "learning_rate": 0.03,
+        "weight_decay": 5e-4,
+        "schedule": "cosine",
+        "key_momentum": 0.99,
+        "crop": 0.2,
+        "blur": 0.0,
+    },
+    paper=PAPER | {"queue_size": 4096},
+    small=SMALL | {"blur": 0.0},
+)

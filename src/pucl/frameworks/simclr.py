@@ -1,18 +1,45 @@
 """SimCLR: the other samples of the batch are unlabelled."""
 
+from dataclasses import dataclass
+
+import torch
 from torch import nn
 
 from pucl import processes
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Pairs
-from pucl.frameworks.framework import ImageBatch, see
+from pucl.frameworks.kind import FrameworkKind
+from pucl.images.batches import ImageBatch, ImageFramework, see
+from pucl.images.config import PAPER, SMALL, ImageConfig
+from pucl.images.encoders.heads import make_head
+from pucl.images.encoders.registry import EncoderSource, import_first, make_encoder
+from pucl.images.modality import IMAGES, ImageShape
 from pucl.images.views.recipes import SimCLRViews
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.together import pair_views_together
 
 
-class SimCLR(nn.Module):
+@dataclass(frozen=True, kw_only=True)
+class SimCLRConfig(ImageConfig):
+    """A run of SimCLR.
+
+    Args:
+        view_count: Views of each image.
+        blur: Probability that a view is blurred.
+    """
+
+    framework: str = "simclr"
+    view_count: int = 2
+    blur: float = 0.5
+
+    def pairs_met(self, samples: int) -> tuple[int, int]:
+        """The other views of the image, and all views of the other images."""
+        _, others = super().pairs_met(samples)
+        return self.view_count - 1, self.view_count * others
+
+
+class SimCLR(ImageFramework):
     """Two or more augmented views of each image; all views of all other images are unlabelled.
 
     Args:
@@ -44,11 +71,6 @@ class SimCLR(nn.Module):
         self.view_count = view_count
         self.temperature = temperature
 
-    @property
-    def ready(self) -> bool:
-        """Always: a batch is a sample of the data."""
-        return True
-
     def pairs(self, batch: ImageBatch) -> list[Pairs]:
         """Every view against all views, each view with batch statistics of its own."""
         embeddings = [self.head(self.encoder(see(batch, self.views))) for _ in range(self.view_count)]
@@ -60,10 +82,47 @@ class SimCLR(nn.Module):
         of_all = processes.gather(labels, processes.gather_sizes(len(labels), labels.device)) if together else labels
         return [without_false_negatives(pairs, labels.repeat(self.view_count), of_all.repeat(self.view_count))]
 
-    def commit(self) -> None:
-        """Nothing outlives the batch."""
-
     def forward(self, samples: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """The encoder's output for the image as it is."""
         features: Tensor = self.encoder(self.views.plain(samples))
         return features
+
+    def look(self, samples: UInt8[Tensor, "batch 3 height width"], generator: torch.Generator) -> list[Tensor]:
+        """The embeddings of two views, as the loss compares them."""
+        return [self.head(self.encoder(self.views(samples, generator))) for _ in range(2)]
+
+    def networks(self) -> list[nn.Module]:
+        """The encoder."""
+        return [self.encoder]
+
+    def parts_to_compile(self) -> list[nn.Module]:
+        """Encoder and head."""
+        return [self.encoder, self.head]
+
+
+def build(config: SimCLRConfig, shape: ImageShape, encoder: EncoderSource | None = None) -> SimCLR:
+    """Make SimCLR with fresh weights, which depend on the seed alone.
+
+    Args:
+        config: What to build.
+        shape: Number and size of the images.
+        encoder: What makes the encoder, in place of what the configuration names.
+    """
+    source = config.encoder if encoder is None else encoder
+    import_first(source, stem=config.stem, image_size=shape.size)
+    torch.manual_seed(config.seed)
+    network = make_encoder(source, stem=config.stem, width=config.width, image_size=shape.size)
+    head = make_head("simclr", network.features, dim=config.dim)
+    views = SimCLRViews(size=shape.size, scale=(config.crop, 1.0), flip=config.flip, blur=config.blur)
+    return SimCLR(network, head, views, view_count=config.view_count, temperature=config.temperature)
+
+
+SIMCLR = FrameworkKind(
+    config=SimCLRConfig,
+    build=build,
+    modality=IMAGES,
+    # chingyaoc/DCL and joshr17/HCL: Adam without a schedule, temperature 0.5, batch 256.
+    reference={"temperature": 0.5, "optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
+    paper=PAPER,
+    small=SMALL | {"blur": 0.0, "learning_rate": 2e-3},
+)

@@ -1,6 +1,7 @@
-"""Runs on graphs: InfoGraph."""
+"""The graphs of a run, and what is done with them before and after the training."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pucl import processes
+from pucl.config import NOT_TRAINED, RAW
+from pucl.data.choosing import checksum, evenly
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import need_solver
-from pucl.frameworks.framework import Framework
-from pucl.frameworks.infograph import InfoGraph
-from pucl.graphs.encoders.gin import GIN
-from pucl.graphs.encoders.heads import ResidualHead
-from pucl.graphs.encoders.summed import SummedFeatures
+from pucl.graphs.config import GraphConfig
 from pucl.graphs.folding import fold
-from pucl.graphs.graphset import GraphBatch, GraphSet
+from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
-from pucl.images.task import checksum, evenly
-from pucl.runs.config import NOT_TRAINED, RAW, GraphConfig
-from pucl.training.loop import module_of
+from pucl.graphs.thumbnails import about_parts, drawings
+from pucl.modality import EmbeddedSamples
+from pucl.training.framework import Framework
 
 GRAPHS_AT_ONCE = 128
 FOLDING_PAYS_TO = 0.9  # Share of nodes that differ, up to which graphs are folded: ENZYMES has 0.86.
@@ -42,6 +40,17 @@ CLASSIFIERS: dict[str, Callable[[], Probe]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphShape:
+    """For which graphs a framework is built.
+
+    Args:
+        inputs: Features of a node.
+    """
+
+    inputs: int
+
+
 class GraphTask:
     """Graphs, and what is made of them; see `Task`.
 
@@ -49,8 +58,6 @@ class GraphTask:
         config: What to run.
         root: Where data are.
     """
-
-    unit = "graphs"
 
     def __init__(self, config: GraphConfig, root: Path | None = None) -> None:
         self.config = config
@@ -66,6 +73,16 @@ class GraphTask:
         folded = fold(self.graphs, self.config.layers)
         return folded if folded.nodes <= FOLDING_PAYS_TO * self.graphs.nodes else self.graphs
 
+    @property
+    def shape(self) -> GraphShape:
+        """How many features a node has."""
+        return GraphShape(inputs=self.graphs.feature_count)
+
+    @property
+    def embedded(self) -> EmbeddedSamples:
+        """All graphs."""
+        return EmbeddedSamples(count=len(self.graphs), labels=self.labels, classes=self.graphs.classes)
+
     def fingerprint(self) -> dict[str, Any]:
         """What tells these graphs from others."""
         graphs = self.graphs
@@ -78,29 +95,12 @@ class GraphTask:
             "labels": checksum(graphs.labels),
         }
 
-    def build(self, device: torch.device, *, compiled: bool) -> InfoGraph:
-        """Encoder and heads with fresh weights, which depend on the seed alone."""
-        if processes.world_size() > 1:
-            raise ValueError(
-                "InfoGraph is trained by one process: expected no torchrun, got "
-                f"{processes.world_size()} processes; `pucl compare --workers N` runs several trainings side by side"
-            )
-        framework = build_infograph(self.config, self.graphs.feature_count).to(device)
-        if compiled:
-            for part in (framework.local_head, framework.whole_head):  # Sparse products are not for the compiler.
-                part.compile()
-        return framework
-
     def need_packages(self) -> None:
         """What compiles support vector machines."""
         if self.can_be_probed() and MACHINES.keys() & set(self.config.probes.split(",")):
             need_solver()
 
-    def never_corrects(self, _steps: int) -> str | None:
-        """A batch of graphs is always what a correction assumes."""
-        return None
-
-    def monitor(self, framework: Framework[GraphBatch]) -> Callable[[], float] | None:
+    def monitor(self, framework: nn.Module) -> Callable[[], float] | None:
         """Nearest neighbours among the graphs."""
         if self.labels is None:
             return None
@@ -108,22 +108,22 @@ class GraphTask:
         if not monitor.possible:
             return None
         held = self.graphs if len(monitor.places) == len(self.graphs) else self.graphs.subset(monitor.places)
-        return lambda: monitor.accuracy(embed_graphs(module_of(framework), held))
+        return lambda: monitor.accuracy(embed_graphs(framework, held))
 
     def can_be_probed(self) -> bool:
         """Whether there are labels to go by, and so many of two classes that folds can share them."""
         return self.labels is not None and can_be_folded(self.labels, FOLDS)
 
-    def evaluate(self, framework: Framework[GraphBatch]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def evaluate(self, framework: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
         """Classifiers on ten folds of all graphs, and the features themselves."""
-        features = embed_graphs(module_of(framework), self.graphs)
+        features = embed_graphs(framework, self.graphs)
         embeddings: dict[str, Any] = {"train": features}
         if self.labels is None or not self.can_be_probed():
             return {}, embeddings
         scores = probe_graphs(features, self.labels, self.config.probes.split(","), seed=self.config.seed)
         return scores, embeddings | {"train_labels": self.labels}
 
-    def about(self, _framework: Framework[GraphBatch]) -> dict[str, Any]:
+    def about(self, _framework: Framework[Any]) -> dict[str, Any]:
         """What the columns of a node are."""
         columns, inputs = self.graphs.features, self.graphs.feature_count
         return {
@@ -132,20 +132,11 @@ class GraphTask:
             "features": inputs if self.config.correction == RAW else self.config.hidden * self.config.layers,
         }
 
-
-def build_infograph(config: GraphConfig, inputs: int) -> InfoGraph:
-    """Encoder and heads as the configuration names them.
-
-    Args:
-        config: What to build.
-        inputs: Features of a node.
-    """
-    torch.manual_seed(config.seed)
-    if config.correction == RAW:
-        return InfoGraph(SummedFeatures(inputs), nn.Identity(), nn.Identity())
-    encoder = GIN(inputs, hidden=config.hidden, layers=config.layers)
-    heads = ResidualHead(encoder.features), ResidualHead(encoder.features)
-    return InfoGraph(encoder, *heads, temperature=config.temperature, share=config.share)
+    def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[dict[str, Any], str]:
+        """The graphs as drawings of nodes and edges; a large one is cut."""
+        del budget  # Drawings are small.
+        some = self.graphs.subset(indices)
+        return {"kind": "drawings"} | drawings(some), about_parts(some)
 
 
 @torch.no_grad()
@@ -178,7 +169,7 @@ def probe_graphs(
     Args:
         features: Of all graphs.
         labels: Their classes.
-        probes: Names out of `pucl.runs.config.GRAPH_PROBES`.
+        probes: Names out of `pucl.graphs.config.GRAPH_PROBES`.
         seed: Of the folds: the same for every method.
 
     Returns:

@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pucl.config import choose
 from pucl.data.errors import DataError
+from pucl.graphs.config import GRAPH_PROBES, GraphConfig
 from pucl.graphs.features import NodeFeatures
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
-from pucl.graphs.task import embed_graphs, limited
-from pucl.runs.config import GraphConfig
+from pucl.graphs.task import embed_graphs, limited, probe_graphs
+from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -63,7 +66,7 @@ class TrainedGraphs:
             graphs: A `GraphSet`; a known name or a directory with ``NAME_A.txt`` and so on; or a list of
                 torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on, or without any for
                 one that was trained on degrees.
-            root: Where known sets are kept; see `pucl.images.registry.load_graphs`.
+            root: Where known sets are kept; see `pucl.graphs.load_graphs`.
             progress: Is told how many graphs are done, and of how many.
 
         Shapes:
@@ -87,8 +90,63 @@ class TrainedGraphs:
 
         Args:
             source: A known name or a directory; None for what the run was trained on.
-            root: Where data are; see `pucl.images.registry.load_graphs`.
+            root: Where data are; see `pucl.graphs.load_graphs`.
         """
         if source is None:
             return limited(load_graphs(self.config.data, root=root, features=self.config.features), self.config.limit)
         return load_graphs(source, root=root, features=self.config.features if self.columns is None else self.columns)
+
+    def embed_data(
+        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+    ) -> EmbeddedData:
+        """Embed a set of graphs as one array; see `pucl.modality.Trained`."""
+        graphs = self.data(source, root=root)
+        for text in graphs.notes:
+            note(text)
+        rows = self.encode(graphs, progress=progress)
+        arrays: dict[str, NDArray[Any]] = {"embeddings": rows}
+        if graphs.labels is not None:
+            arrays |= {"labels": graphs.labels, "classes": np.array(graphs.classes)}
+        return EmbeddedData(arrays=arrays, rows=rows, parts={})
+
+    def evaluate(
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+    ) -> tuple[dict[str, float], int]:
+        """Classifiers on ten folds of all graphs."""
+        probes = self.config.probes.split(",") if probes is None else probes
+        for name in probes:
+            choose("probe", name, GRAPH_PROBES)
+        graphs = self.data(source, root=root)
+        if graphs.labels is None:
+            raise DataError(
+                f"an accuracy is the share of labels that are found: expected graphs with labels, got {graphs.name} "
+                f"without; `pucl embed` needs none"
+            )
+        features = self.encode(graphs, progress=progress)
+        scores = probe_graphs(features, graphs.labels, probes, seed=self.config.seed)
+        return {name: scores[name] for name in probes}, len(graphs)
+
+    def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
+        """Some of all graphs."""
+        graphs = self.data(root=root)
+        indices = choose(graphs.labels, len(graphs))
+        chosen = graphs.subset(indices)
+        return ShownSamples(
+            part="graphs", indices=indices, rows=self.encode(chosen), labels=chosen.labels, classes=chosen.classes
+        )
+
+    def compare_samples(
+        self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
+    ) -> ComparedSamples:
+        """Pairs of graphs, by the vectors before the head: InfoGraph itself compares nodes with graphs."""
+        del generator  # Graphs have no random views.
+        graphs = self.data(root=root)
+        chosen = choose(len(graphs))
+        rows = nn.functional.normalize(torch.from_numpy(self.encode(graphs.subset(chosen))), dim=1)
+        return ComparedSamples(
+            cosines=rows @ rows.T,
+            pairs=torch.ones(len(chosen), len(chosen), dtype=torch.bool).triu(1),  # The other half is the same again.
+            positive=None,
+            labels=None if graphs.labels is None else torch.from_numpy(graphs.labels[chosen]),
+            samples=len(graphs),
+        )

@@ -1,9 +1,8 @@
-"""The encoder of a finished run, ready to use."""
+"""The encoder of a finished run on images, ready to use."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import numpy as np
@@ -11,13 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pucl.config import choose
 from pucl.data.errors import DataError
 from pucl.data.split import TEST_SHARE
 from pucl.evaluation import embed
-from pucl.graphs.features import NodeFeatures
-from pucl.graphs.task import build_infograph
-from pucl.graphs.trained import TrainedGraphs
-from pucl.images.encoders.registry import EncoderSource, is_foreign
+from pucl.evaluation.scoring import KNN, LINEAR, PROBES, accuracies
+from pucl.images.config import ImageConfig
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import load as load_data
 from pucl.images.resizing import resize_pixels
@@ -25,13 +23,8 @@ from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
 from pucl.images.task import limited
 from pucl.images.views.recipes import Plain, PlainLab
-from pucl.records import DamagedError, MismatchError, conform
-from pucl.runs.build import build_framework
-from pucl.runs.config import GraphConfig, ImageConfig, RunConfig
-from pucl.runs.directory import RunDirectory
-from pucl.runs.weights import load_weights, read_weights
+from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
 from pucl.shapes import Float
-from pucl.training.loop import module_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,12 +34,11 @@ if TYPE_CHECKING:
 else:
     Picture = Images = Any  # Pillow is not needed for arrays.
 
-Progress = Callable[[int, int], None]
-
+COMPARED = 256  # Images whose views are made at a time.
 BATCH = 512  # As when a run is evaluated: the same batches give the same bits.
 
 
-class Trained:
+class TrainedImages:
     """An encoder that was trained by a run, in evaluation mode.
 
     Args:
@@ -61,7 +53,7 @@ class Trained:
         embeddings = trained.encode(["cat.png", "dog.png"])  # float32 [2, features]
     """
 
-    def __init__(self, config: ImageConfig, module: nn.Module, *, image_size: int, features: int) -> None:
+    def __init__(self, config: ImageConfig, module: Any, *, image_size: int, features: int) -> None:
         self.config = config
         self.module = module.eval()
         self.image_size = image_size
@@ -70,10 +62,7 @@ class Trained:
     @property
     def encoder(self) -> "PixelEncoder":
         """The network as a module of torch, to be exported or trained further; it gives what `encode` gives."""
-        found = self.module.get_submodule("encoders" if self.config.framework == "cmc" else "encoder")
-        networks = list(found) if isinstance(found, nn.ModuleList) else [found]
-        views: Any = self.module.views
-        return PixelEncoder(networks, views.plain)
+        return PixelEncoder(self.module.networks(), self.module.views.plain)
 
     def encode(self, images: Images, *, batch_size: int = BATCH) -> NDArray[np.float32]:
         """One row of features for each image.
@@ -151,6 +140,70 @@ class Trained:
             size = self.image_size  # Pictures of a folder have to be brought to some size.
         return limited(load_data(source, root=root, image_size=size, test_share=test_share), limit)
 
+    def embed_data(
+        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+    ) -> EmbeddedData:
+        """Embed a data set: in its own parts, or as one array where it has none; see `pucl.modality.Trained`."""
+        data = self.data(source, root=root, test_share=0.0)
+        for text in data.notes:
+            note(text)
+        sets = parts(data)
+        rows = self.embed(sets, progress=progress)
+        arrays = with_labels(data, rows)
+        return EmbeddedData(
+            arrays=arrays, rows=in_order(data, rows), parts={name: len(sets[name]) for name in sets if name in arrays}
+        )
+
+    def evaluate(
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+    ) -> tuple[dict[str, float], int]:
+        """Classifiers fitted on the training images and scored on the test images."""
+        probes = (LINEAR, KNN) if probes is None else probes
+        for name in probes:
+            choose("probe", name, PROBES)
+        data = self.data(source, root=root)
+        if data.test is None or data.train.labels is None or data.test.labels is None:
+            raise DataError(
+                f"an accuracy is the share of labels that are found: expected images with labels, got {data.name} "
+                f"without; `pucl embed` needs none"
+            )
+        rows = self.embed({"train": data.train, "test": data.test}, progress=progress)
+        found = accuracies(
+            rows["train"], data.train.labels, rows["test"], data.test.labels, probes=probes, folds=data.folds
+        )
+        return found, len(data.train)
+
+    def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
+        """Images of the test set, which no training has seen, where there is one."""
+        data = self.data(root=root)
+        part, images = ("train", data.train) if data.test is None else ("test", data.test)
+        indices = choose(images.labels, len(images))
+        chosen = images.subset(indices)
+        return ShownSamples(
+            part=part, indices=indices, rows=self.encode(chosen), labels=chosen.labels, classes=chosen.classes
+        )
+
+    @torch.no_grad()
+    def compare_samples(
+        self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
+    ) -> ComparedSamples:
+        """Two views of each image, after the head: the first of one with the second of another, or of itself."""
+        images = self.data(root=root).pretrain
+        chosen = choose(len(images))
+        looks = []
+        for start in range(0, len(chosen), COMPARED):
+            pixels = torch.from_numpy(np.array(images.pixels[chosen[start : start + COMPARED]]))
+            looks.append(self.module.look(pixels, generator))
+        firsts, seconds = (nn.functional.normalize(torch.cat(views), dim=1) for views in zip(*looks, strict=True))
+        cosines = firsts @ seconds.T
+        return ComparedSamples(
+            cosines=cosines,
+            pairs=~torch.eye(len(chosen), dtype=torch.bool),
+            positive=cosines.diagonal().numpy().copy(),
+            labels=None if images.labels is None else torch.from_numpy(images.labels[chosen]),
+            samples=len(images),
+        )
+
     def _rows(self, pixels: NDArray[np.uint8], batch_size: int) -> NDArray[np.float32]:
         return embed(self.module, pixels, lambda batch: batch, batch_size)
 
@@ -179,103 +232,6 @@ class PixelEncoder(nn.Module):
         prepared = self.prepare(images)
         parts = prepared if isinstance(prepared, tuple) else (prepared,)
         return torch.cat([network(part) for network, part in zip(self.networks, parts, strict=True)], dim=1)
-
-
-def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained | TrainedGraphs:
-    """Load the encoder of a finished run. No code is run that a file names.
-
-    Args:
-        run: The run's directory, or its ``encoder.safetensors`` alone.
-        encoder: For a run that was trained with an encoder of your own, that encoder again: what makes it (a class,
-            function or ``"package.module:callable"``), or a module of the same layers. The file's weights are put into
-            it.
-
-    Raises:
-        ValueError: If it is no run, one that is not finished, or one whose encoder must be named.
-    """
-    path = Path(run).expanduser()
-    weights = path if path.is_file() else _weights_of(RunDirectory(path))
-    state, about = read_weights(weights)
-    try:
-        config = RunConfig.from_json(about["config"])
-    except ValueError as error:
-        raise DamagedError(weights, str(error)) from error
-    _check_encoder(config, encoder, weights)
-    with torch.random.fork_rng(devices=[]):  # Building draws first weights, which is no business of the caller's.
-        if isinstance(config, GraphConfig):
-            inputs, columns = _graph_inputs(weights, about)
-            module = build_infograph(config, inputs)
-            load_weights(module, state, weights)
-            return TrainedGraphs(config, module, columns=columns, inputs=inputs, features=about["features"])
-        if not isinstance(config, ImageConfig):
-            raise TypeError(f"a run is on images or on graphs, got a {type(config).__name__}")
-        size = _image_size(weights, about)
-        # Memory is of no use any more, so it may be as small as it can be.
-        small = replace(config, queue_size=1)
-        framework = build_framework(small, samples=2, size=size, encoder=encoder)
-    load_weights(module_of(framework), state, weights)
-    return Trained(config, module_of(framework), image_size=size, features=about["features"])
-
-
-def _weights_of(directory: RunDirectory) -> Path:
-    if not directory.weights.exists():
-        directory.config()  # Raises where this is no run at all.
-        raise ValueError(
-            f"{directory.path} holds a run that is not finished, so there is no {directory.weights.name} yet: "
-            f"the same `pucl train` with --resume goes on with it"
-        )
-    return directory.weights
-
-
-def _check_encoder(config: RunConfig, encoder: EncoderSource | None, weights: Path) -> None:
-    """Refuse to take the name of code from a file, and code where none is needed."""
-    if not isinstance(config, ImageConfig) or not is_foreign(config.encoder):
-        if encoder is not None:
-            raise ValueError(f"{weights} holds an encoder of pucl's own: expected no other encoder to be named")
-    elif encoder is None:
-        raise ValueError(
-            f"{weights} was trained with an encoder that is not pucl's; the file calls it {config.encoder!r}. pucl "
-            f"runs no code that a file names. If you know and trust that code, name it yourself: "
-            f"pucl.load(..., encoder=...), or --encoder package.module:callable on the command line"
-        )
-
-
-class _AboutImages(TypedDict):
-    image_size: int
-
-
-class _AboutGraphs(TypedDict):
-    inputs: int
-    columns: dict[str, Any] | None
-
-
-def _image_size(weights: Path, about: Mapping[str, Any]) -> int:
-    try:
-        return int(conform(about, _AboutImages, "its note")["image_size"])
-    except MismatchError as error:
-        raise DamagedError(weights, str(error)) from error
-
-
-def _graph_inputs(weights: Path, about: Mapping[str, Any]) -> tuple[int, NodeFeatures | None]:
-    """How many columns a node has, and what they are."""
-    try:
-        known = conform(about, _AboutGraphs, "its note")
-        columns = None if known["columns"] is None else NodeFeatures.from_record(known["columns"])
-    except (ValueError, TypeError, LookupError) as error:
-        raise DamagedError(weights, f"its note on the columns of nodes cannot be read: {error}") from error
-    return known["inputs"], columns
-
-
-def load_images(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
-    """Load the encoder of a finished run on images; see `load`.
-
-    Raises:
-        ValueError: Also if the run was on graphs.
-    """
-    trained = load(run, encoder=encoder)
-    if not isinstance(trained, Trained):
-        raise ValueError(f"{run} is a run on graphs: expected one on images")
-    return trained
 
 
 def parts(data: ImageData) -> dict[str, ImageSet]:
@@ -351,3 +307,27 @@ def _square(picture: Picture, size: int) -> NDArray[np.uint8]:
         )
     with quiet_decoders():
         return fit_square(ImageOps.exif_transpose(picture), size)
+
+
+WHOLE = "embeddings"
+"""Name of the array of data that are not in parts."""
+
+
+def with_labels(data: ImageData, rows: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
+    """The embeddings of each part with what is known of its images, in the order in which they came.
+
+    Args:
+        data: The images.
+        rows: Embeddings of each part.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    sets = parts(data)
+    for part, images in sets.items():
+        name, prefix = (WHOLE, "") if len(sets) == 1 else (part, f"{part}_")
+        order = np.arange(len(images)) if images.names is None else source_order(images.names)
+        arrays[name] = rows[part][order]
+        if images.labels is not None:
+            arrays |= {f"{prefix}labels": images.labels[order], "classes": np.array(images.classes)}
+        if images.names is not None:
+            arrays[f"{prefix}names"] = np.array(images.names)[order]
+    return arrays

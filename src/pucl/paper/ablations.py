@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pucl.config import PLAIN, UNTRAINED, RunConfig, choose
+from pucl.frameworks.recipes import recipe
 from pucl.paper.table1 import BUDGETS, STAND_IN, is_there
-from pucl.runs.config import PLAIN, UNTRAINED, RunConfig, choose
-from pucl.runs.recipes import recipe
 from pucl.runs.tables import Part
 
 ALPHAS = (0.05, 0.1, 0.12, 0.15, 0.2)

@@ -5,16 +5,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pucl.config import ORACLE, PLAIN, RunConfig, check_once, choose
 from pucl.diagnosis.priors import collision
 from pucl.files import write_json
+from pucl.frameworks.recipes import recipe
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.tu_collection import known_graphs
 from pucl.runs.compare import check_some_finished, grid_of, origin
-from pucl.runs.config import ORACLE, PLAIN, RunConfig, check_once, choose
 from pucl.runs.display import Display
 from pucl.runs.grid import Means, run_grid
 from pucl.runs.lines import PROBES as ACCURACIES
-from pucl.runs.recipes import recipe
 from pucl.runs.run import SILENT
 from pucl.runs.statistics import Difference, Spread
 from pucl.runs.tables import Part, write_table

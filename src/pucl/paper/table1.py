@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
 from pucl.data.root import data_root
+from pucl.frameworks.recipes import recipe
 from pucl.images.registry import SOURCES
-from pucl.runs.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
-from pucl.runs.recipes import recipe
 from pucl.runs.tables import Part
 
 FRAMEWORKS = ("simclr", "cmc", "moco")

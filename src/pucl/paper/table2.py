@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pucl.config import ORACLE, PLAIN, RAW, UNTRAINED, check_once, choose
+from pucl.frameworks.recipes import recipe
 from pucl.paper.graph_settings import LABEL_FREQUENCY, VARIANTS, prior_of, short_name
-from pucl.runs.config import ORACLE, PLAIN, RAW, UNTRAINED, check_once, choose
-from pucl.runs.recipes import recipe
 from pucl.runs.tables import Part
 
 DATA = ("PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")  # Small sets first: a mistake shows in a minute.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pucl.config import NOT_TRAINED
 from pucl.reports.canvas import PERCENT, as_png, dress, new_figure, put_head
 from pucl.reports.palette import INK, colour_of
 from pucl.runs.compare import BASE
-from pucl.runs.config import NOT_TRAINED
 from pucl.runs.lines import PROBES, Line, probes_of
 from pucl.runs.statistics import Spread
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pucl.runs.config import RunConfig
+from pucl.config import RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.lines import PROBES
 

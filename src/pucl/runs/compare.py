@@ -9,14 +9,13 @@ import torch
 
 import pucl
 from pucl import processes
-from pucl.evaluation.folds import FOLDS
+from pucl.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
 from pucl.files import write_json, write_whole
-from pucl.runs.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
+from pucl.runs.build import modality_of, open_data
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Job, Means, run_grid
 from pucl.runs.lines import Line, Results, as_csv, make_line
 from pucl.runs.run import SILENT
-from pucl.runs.task import make_task
 
 BASE = PLAIN  # What differences are taken to.
 
@@ -175,10 +174,9 @@ def origin(command: str) -> dict[str, Any]:
 
 def has_labels(base: RunConfig, root: Path | None) -> bool:
     """Whether the samples that are trained on have labels; data of which there is nothing to compare are refused."""
-    task = make_task(base, root)
+    task = open_data(base, root)
     if not task.can_be_probed():
-        images = task.unit == "images"
-        where = "in training and test images" if images else f"and {FOLDS} graphs of one class, for as many folds"
+        where = modality_of(base).labels_needed
         raise ValueError(
             f"a comparison is of accuracies: expected labels of two classes or more, {where}, got {base.data} without"
         )

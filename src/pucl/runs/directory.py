@@ -14,9 +14,10 @@ import torch
 
 import pucl
 from pucl import processes
+from pucl.config import RunConfig
 from pucl.files import left_parts, whole_file, write_json, write_whole
+from pucl.frameworks.recipes import read_config
 from pucl.records import DamagedError, read_lines, read_record
-from pucl.runs.config import RunConfig
 from pucl.runs.display import PROGRESS
 from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
@@ -143,7 +144,7 @@ class RunDirectory:
         """What the run is."""
         file = self.path / "config.json"
         try:
-            return RunConfig.from_json(read_record(file, dict))
+            return read_config(read_record(file, dict))
         except (FileNotFoundError, NotADirectoryError):
             raise ValueError(f"{self.path} is not a run of pucl: {self._missing()}") from None
         except DamagedError:

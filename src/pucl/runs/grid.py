@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from pucl import processes, signals
+from pucl.config import RunConfig
 from pucl.devices import usable_cores
 from pucl.progress import duration
 from pucl.runs.cluster import ray_cluster
-from pucl.runs.config import RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import PROGRESS, Display, Report
 from pucl.runs.live import Live, Positions

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pucl.config import NOT_TRAINED, ORACLE
 from pucl.records import conform
-from pucl.runs.config import NOT_TRAINED, ORACLE
 from pucl.runs.statistics import Difference, Spread
 from pucl.texts import percent, table
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pucl.data.errors import DataError
-from pucl.evaluation.scoring import KNN, LINEAR, PROBES, REFERENCE, accuracies
-from pucl.graphs.task import probe_graphs
+from pucl.config import RunConfig
+from pucl.evaluation.scoring import KNN, LINEAR, PROBES, REFERENCE
 from pucl.images.encoders.registry import EncoderSource
-from pucl.images.trained import Progress, Trained, load
-from pucl.runs.config import GRAPH_PROBES, RunConfig, choose
+from pucl.modality import Progress
 from pucl.runs.directory import RunDirectory
+from pucl.runs.trained import load
 
 __all__ = ["ENOUGH_IMAGES", "KNN", "LINEAR", "PROBES", "REFERENCE", "Evaluated", "evaluate_run"]
 
@@ -65,59 +64,20 @@ def evaluate_run(
 
     Args:
         run: Directory of a finished run.
-        probes: Names out of `PROBES`, for graphs `pucl.runs.config.GRAPH_PROBES`; None for the run's own.
+        probes: Names out of `PROBES`, for graphs `pucl.graphs.config.GRAPH_PROBES`; None for the run's own.
         source: A known name or a path; None for the run's own data, as it used them.
         root: Where data are; see `pucl.images.registry.load`.
         progress: Is told before each batch how many samples are done, and of how many.
         encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
     """
     trained = load(run, encoder=encoder)
-    if isinstance(trained, Trained):
-        probes = (LINEAR, KNN) if probes is None else probes
-        known: Sequence[str] = list(PROBES)
-    else:
-        probes, known = trained.config.probes.split(",") if probes is None else probes, GRAPH_PROBES
-    for name in probes:
-        choose("probe", name, known)
-    found, samples = (_of_images if isinstance(trained, Trained) else _of_graphs)(
-        trained, probes, source, root, progress
-    )
+    found, samples = trained.evaluate(probes, source=source, root=root, progress=progress)
     result = None if source is not None or run.is_file() else RunDirectory(run).result()
     return Evaluated(
         run=str(run),
         config=trained.config,
         data=source or trained.config.data,
         accuracies=found,
-        recorded={name: result[name] for name in probes if result and name in result},
+        recorded={name: result[name] for name in found if result and name in result},
         samples=samples,
     )
-
-
-def _of_images(
-    trained: Any, probes: Sequence[str], source: str | None, root: Path | None, progress: Progress
-) -> tuple[dict[str, float], int]:
-    data = trained.data(source, root=root)
-    if data.test is None or data.train.labels is None or data.test.labels is None:
-        raise DataError(
-            f"an accuracy is the share of labels that are found: expected images with labels, got {data.name} without; "
-            f"`pucl embed` needs none"
-        )
-    rows = trained.embed({"train": data.train, "test": data.test}, progress=progress)
-    found = accuracies(
-        rows["train"], data.train.labels, rows["test"], data.test.labels, probes=probes, folds=data.folds
-    )
-    return found, len(data.train)
-
-
-def _of_graphs(
-    trained: Any, probes: Sequence[str], source: str | None, root: Path | None, progress: Progress
-) -> tuple[dict[str, float], int]:
-    graphs = trained.data(source, root=root)
-    if graphs.labels is None:
-        raise DataError(
-            f"an accuracy is the share of labels that are found: expected graphs with labels, got {graphs.name} "
-            f"without; `pucl embed` needs none"
-        )
-    features = trained.encode(graphs, progress=progress)
-    scores = probe_graphs(features, graphs.labels, probes, seed=trained.config.seed)
-    return {name: scores[name] for name in probes}, len(graphs)

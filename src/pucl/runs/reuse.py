@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pucl.config import PLAIN, RunConfig
 from pucl.files import whole_file
+from pucl.runs.build import open_data
 from pucl.runs.catalogue import FINISHED, find_runs
-from pucl.runs.config import PLAIN, RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.log import same_data
-from pucl.runs.task import make_task
 
 
 def bring_finished(
@@ -58,7 +58,7 @@ def on_same_data(root: Path | None) -> Callable[[RunConfig, dict[str, Any]], boo
         plain = replace(config, correction=PLAIN, settings={}, seed=0)
         place = json.dumps(plain.as_json())
         if place not in here:
-            here[place] = make_task(plain, root).fingerprint()
+            here[place] = open_data(plain, root).fingerprint()
         return same_data(result["data"], here[place])
 
     return same

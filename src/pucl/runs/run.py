@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from pucl import processes, signals
+from pucl.config import NOT_TRAINED, ORACLE, PLAIN, RunConfig
 from pucl.contrast.embeddings import NotFiniteError
 from pucl.devices import check_precision, choose_device, peak_memory, reset_peak_memory
 from pucl.files import write_json
-from pucl.frameworks.framework import Framework
-from pucl.runs.config import NOT_TRAINED, ORACLE, GraphConfig, RunConfig
+from pucl.modality import Task
+from pucl.runs.build import build_framework, modality_of, open_data
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.log import RunLog, check_same_data
-from pucl.runs.task import Task, make_task
 from pucl.runs.tensorboard import TensorBoard
 from pucl.runs.weights import need_safetensors, save_weights
-from pucl.training.loop import Plan, Training, TrainingStoppedError, module_of
+from pucl.training.framework import Framework
+from pucl.training.loop import Plan, Training, TrainingStoppedError
 from pucl.training.optimisers import make_optimiser, schedule
 
 SILENT = Display()
@@ -43,7 +44,7 @@ def run(
     Args:
         config: What to run.
         out: The run's directory.
-        root: Where data are; see `make_task`.
+        root: Where data are; see `open_data`.
         resume: Go on from a checkpoint. Off: a directory that has one is refused.
         checkpoint_seconds: How much work a kill may cost at most.
         device: Where to train; see `pucl.devices.choose_device`.
@@ -64,15 +65,15 @@ def run(
             raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory with --out")
         if finished is not None:
             if "data" in finished:
-                check_same_data(directory, finished["data"], make_task(config, root).fingerprint())
+                check_same_data(directory, finished["data"], open_data(config, root).fingerprint())
             return finished
         processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
-        task = make_task(config, root)
+        task = open_data(config, root)
         task.need_packages()
         for note in task.notes:
             display.say(note)
         reset_peak_memory(place)
-        framework = task.build(place, compiled=compiled)
+        framework = build_framework(config, task.shape, device=place, compiled=compiled)
         trained = train(config, framework, task, directory, checkpoint_seconds, display, tensorboard=tensorboard)
         about = task.about(framework)
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
@@ -85,7 +86,7 @@ def run(
             "evaluation_seconds": time.monotonic() - began,
             "processor_seconds": time.process_time() - processor,
             "peak_memory_mib": peak_memory(place),
-            task.unit: len(task.samples),
+            modality_of(config).name: len(task.samples),
             "data": task.fingerprint(),
             "device": str(place),
             "processes": processes.world_size(),
@@ -125,7 +126,9 @@ def train(
     training = make_training(config, framework, task, warn)
     if log.resume(training):
         display.say(f"going on from step {training.step} of {training.steps}")
-    elif reason := task.never_corrects(training.steps):
+    elif config.correction not in (PLAIN, ORACLE) and (
+        reason := framework.never_ready(training.steps, config.batch_size)
+    ):
         warn(reason)
     monitor = task.monitor(framework) if config.monitor else None
     board = TensorBoard(directory.tensorboard, step=training.step) if tensorboard and processes.rank() == 0 else None
@@ -140,14 +143,14 @@ def train(
                 raise stop.exception(f"saved at step {training.step} of {training.steps}; --resume goes on")
             if time.monotonic() - log.saved > checkpoint_seconds:
                 log.keep(training)
-            display.step(training.position() | {"unit": task.unit})
+            display.step(training.position() | {"unit": modality_of(config).name})
 
         try:
             for line in training.run(after_step):
                 if monitor is not None and _monitored(line["epoch"], config):
                     line["knn"] = monitor()
                 log.history.append(line)
-                display.epoch(line | {"unit": task.unit})
+                display.epoch(line | {"unit": modality_of(config).name})
                 if board is not None:
                     board.epoch(line)
         except ValueError as error:
@@ -176,13 +179,14 @@ def make_training(
                 correction.at(progress).check_samples(rest - 1)
             except ValueError as error:  # Now, and not at the end of the first epoch.
                 raise ValueError(
-                    f"the last batch of an epoch has {rest} {task.unit}: {error}; or choose another batch size"
+                    f"the last batch of an epoch has {rest} {modality_of(config).name}: {error}; or choose another "
+                    f"batch size"
                 ) from error
     return Training(
         framework,
         make_optimiser(
             config.optimiser,
-            module_of(framework).parameters(),
+            framework.parameters(),
             lr=config.learning_rate,
             momentum=config.momentum,
             weight_decay=config.weight_decay,
@@ -197,7 +201,6 @@ def make_training(
 
 def build_plan(config: RunConfig, samples: int) -> Plan:
     """How to train on so many samples, by the configuration."""
-    of_graphs = isinstance(config, GraphConfig)
 
     def learning_rate(step: int, steps: int) -> float:
         warmup = config.warmup_epochs * plan.steps_per_epoch(samples)
@@ -212,8 +215,8 @@ def build_plan(config: RunConfig, samples: int) -> Plan:
         objective=config.objective,
         floor=config.floor,
         precision=config.precision,
-        keep_rest=of_graphs,
-        compat=config.compat if isinstance(config, GraphConfig) else None,
+        keep_rest=config.keep_rest,
+        compat=config.as_published(),
     )
     return plan
 
@@ -240,7 +243,7 @@ def check_checkpoint_seconds(seconds: float) -> None:
 def _prepare(config: RunConfig, root: Path | None) -> None:
     """Read the data once, so that they are there in the form in which all processes read them."""
     if processes.world_size() > 1:
-        make_task(config, root)
+        open_data(config, root)
 
 
 def _monitored(epoch: float, config: RunConfig) -> bool:

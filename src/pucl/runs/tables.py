@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Required, TypedDict
 
+from pucl.config import ORACLE, RunConfig, check_once
 from pucl.files import write_json, write_whole
 from pucl.runs.compare import RowsRecord, check_some_finished, grid_of, has_labels, lines_of, origin, places_of
-from pucl.runs.config import ORACLE, RunConfig, check_once
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Means, run_grid
 from pucl.runs.lines import SHORT, Line, difference_text, probes_of

@@ -27,12 +27,11 @@ import torch
 from torch import Tensor, nn
 
 import pucl
+from pucl.config import RunConfig
 from pucl.data.errors import DataError, ExtraMissingError
 from pucl.files import write_whole
-from pucl.frameworks.framework import Framework
 from pucl.records import DamagedError, MismatchError, conform
-from pucl.runs.config import RunConfig
-from pucl.training.loop import module_of
+from pucl.training.framework import Framework
 
 PARTS = ("encoder", "head", "encoders", "heads", "local_head", "whole_head")
 """What a framework calls that which encodes. Queues, banks and slow copies have other names, and end with training."""
@@ -74,9 +73,7 @@ def save_weights(path: Path, framework: Framework[Any], config: RunConfig, about
     from safetensors.torch import save  # noqa: PLC0415
 
     # Copies, since safetensors takes neither two names for one memory nor the layout that convolutions like best.
-    state = {
-        name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(module_of(framework)).items()
-    }
+    state = {name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(framework).items()}
     note = {"version": pucl.__version__, "framework": config.framework, **about, "config": config.as_json()}
     write_whole(path, save(state, {ABOUT: json.dumps(note | {DIGEST: _digest(state, note)})}))
 

@@ -20,10 +20,10 @@ from pucl.contrast.objectives import Floor, Outcome
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.devices import Precision, autocast, denormals_flushed, seed_draws
-from pucl.frameworks.framework import Batch, Framework
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import settle_together
 from pucl.training.checkpoint import TrainingState
+from pucl.training.framework import Batch, Framework
 from pucl.training.watch import Watch
 
 _Samples = TypeVar("_Samples")
@@ -150,7 +150,7 @@ class Training(Generic[_Samples]):
                 f"got {plan.batch_size} in all"
             )
         self.framework = framework
-        self.module = module_of(framework)
+        self.module = framework
         self.optimiser = optimiser
         self.data = data
         self.correction = correction
@@ -331,12 +331,3 @@ def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, floa
         "positive_similarity": positive,
         "unlabelled_similarity": unlabelled,
     }
-
-
-def module_of(framework: Framework[Any]) -> nn.Module:
-    """A framework as the module that it is."""
-    if not isinstance(framework, nn.Module):
-        raise TypeError(
-            f"a framework is a module with parameters to train: expected an nn.Module, got {type(framework)}"
-        )
-    return framework

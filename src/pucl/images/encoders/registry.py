@@ -65,6 +65,12 @@ def is_foreign(name: str) -> bool:
     return ":" in name
 
 
+def import_first(source: EncoderSource, *, stem: Stem, image_size: int) -> None:
+    """Make an encoder of the user's once before the random numbers are seeded: its import may draw some."""
+    if isinstance(source, str) and is_foreign(source):
+        make_encoder(source, stem=stem, image_size=image_size)
+
+
 def make_encoder(
     source: EncoderSource,
     *,

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
@@ -144,6 +145,10 @@ class SimCLRViews:
         """The same without chance, for evaluation."""
         return Plain(size=self.size, mean=self.mean, std=self.std)
 
+    def about(self) -> dict[str, Any]:
+        """How an encoder's images are prepared, for those who have its weights alone."""
+        return {"colours": "RGB in 0..1", "mean": list(self.mean), "std": list(self.std)}
+
     def draw(
         self, batch: int, generator: torch.Generator, *, height: int | None = None, width: int | None = None
     ) -> Parameters:
@@ -234,6 +239,11 @@ class CMCViews:
     def plain(self) -> "PlainLab":
         """The same without chance, for evaluation."""
         return PlainLab(size=self.size)
+
+    def about(self) -> dict[str, Any]:
+        """How an encoder's images are prepared, for those who have its weights alone."""
+        colours = "CIELAB: L to encoders.0, a and b to encoders.1"
+        return {"colours": colours, "mean": list(operators.LAB_MEAN), "std": list(operators.LAB_STD)}
 
     def draw(
         self, batch: int, generator: torch.Generator, *, height: int | None = None, width: int | None = None

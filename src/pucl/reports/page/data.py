@@ -9,29 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.config import NOT_TRAINED
+from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
-from pucl.graphs.graphset import GraphSet
-from pucl.graphs.task import GraphTask
-from pucl.images.task import ImageTask, to_show
 from pucl.reports.curves import panels_of
 from pucl.reports.page.markup import signed
 from pucl.reports.page.records import UNREADABLE, Group, Run, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
-from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
-from pucl.runs.config import NOT_TRAINED, GraphConfig, compares_cosines
+from pucl.runs.build import modality_of, open_data
 from pucl.runs.lines import PROBES, SHORT, probes_of
 from pucl.runs.statistics import Spread
-from pucl.runs.task import make_task
-from pucl.texts import fixed
+from pucl.texts import base64_of, fixed
 
 POINTS = 5000
-MOST_GRAPHS = 600  # Whose drawings are kept.
 FEWEST = 3  # Samples that make a map.
-MAPS = {
-    "images": 8,
-    "graphs": 12,
-}  # At most, of one group: each takes half a minute at most, and its share of the file.
 SEEDS_OF_ONE_ROW = 3
 SHEET_SHARE = 0.46  # Of a group's bytes, for its pictures.
 
@@ -103,7 +95,7 @@ def probes_in(group: Group) -> list[dict[str, str]]:
 def curves_of(group: Group) -> list[dict[str, Any]]:
     """By quantity, the lines of every row: one for each seed, as [epoch, value]."""
     made = []
-    for panel in panels_of(cosines=group.config is None or compares_cosines(group.config)):
+    for panel in panels_of(cosines=group.config is None or group.config.compares_cosines):
         rows = []
         for number, row in enumerate(group.rows):
             seeds = [{"seed": run.config.seed, "points": _points(run, panel.key)} for run in row.runs]
@@ -171,8 +163,8 @@ def space_of(
     return {
         "unit": samples.unit,
         "count": samples.count,
-        "places": as_text(samples.places.astype(np.uint32)),
-        "labels": None if samples.labels is None else as_text(samples.labels.astype(np.uint16)),
+        "places": base64_of(samples.places.astype(np.uint32)),
+        "labels": None if samples.labels is None else base64_of(samples.labels.astype(np.uint16)),
         "classes": list(samples.classes),
         "thumbnails": samples.thumbnails,
         "note": samples.note,
@@ -190,8 +182,8 @@ def _mapped(group: Group) -> list[tuple[int, Run]]:
     if len(rows) == 1:
         number, runs = rows[0]
         return [(number, run) for run in runs[:SEEDS_OF_ONE_ROW]]
-    graphs = isinstance(group.config, GraphConfig)
-    return [(number, runs[0]) for number, runs in rows[: MAPS["graphs" if graphs else "images"]]]
+    most = 0 if group.config is None else modality_of(group.config).most_maps
+    return [(number, runs[0]) for number, runs in rows[:most]]
 
 
 def _has_embeddings(run: Run) -> bool:
@@ -231,30 +223,19 @@ def samples_of(
         points: How many at most.
         budget: Bytes that the thumbnails may take.
     """
-    of_graphs = isinstance(run.config, GraphConfig)
-    unit = "graphs" if of_graphs else "images"
-    points = min(points, MOST_GRAPHS) if of_graphs else points
+    modality = modality_of(run.config)
+    unit, points = modality.name, min(points, modality.most_points)
     classes: tuple[str, ...] = ()
     thumbnails: dict[str, Any] | None = None
     try:
-        task = make_task(run.config, root)
-        if isinstance(task, ImageTask):
-            own, size, classes = task.data.train.labels, len(task.data.train), task.data.train.classes
-        elif isinstance(task, GraphTask):
-            own, size, classes = task.labels, len(task.graphs), task.graphs.classes
-        else:
-            raise OtherSamplesError("samples of this kind cannot be drawn")
-        if size != count or not (labels is None or _equal(labels, own)):
+        task = open_data(run.config, root)
+        embedded = task.embedded
+        classes = embedded.classes
+        if embedded.count != count or not (labels is None or _equal(labels, embedded.labels)):
             raise OtherSamplesError("the data that are there now are not those that the run embedded")
-        labels = own
+        labels = embedded.labels
         places = to_show(labels, count, points)
-        if isinstance(task, ImageTask):
-            thumbnails = {"kind": "sheet"} | sheet(np.asarray(task.data.train.pixels[places]), budget)
-            note = ""
-        else:
-            some = task.graphs.subset(places)
-            thumbnails = {"kind": "drawings"} | drawings(some)
-            note = _about_parts(some)
+        thumbnails, note = task.thumbnails(places, budget)
     except UNREADABLE as error:
         places = to_show(labels, count, points)
         # Messages of missing data name places of the machine, which are no business of a reader of the page.
@@ -268,16 +249,6 @@ def samples_of(
     )
 
 
-def _about_parts(graphs: GraphSet) -> str:
-    large = int((np.diff(graphs.node_start) > MOST_NODES).sum())
-    if not large:
-        return ""
-    return (
-        f"Of {large:,} graphs with more than {MOST_NODES} nodes a part is drawn: the best connected node and those "
-        "nearest to it."
-    )
-
-
 def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: int) -> dict[str, Any]:
     """One run: where its samples lie, and from what the page computes who is near to whom."""
     plane, method = layout(features)
@@ -287,10 +258,10 @@ def _map(row: int, run: Run, features: NDArray[Any], samples: Samples, numbers: 
         "row": row,
         "seed": run.config.seed,
         "method": method,
-        "plane": as_text(_in_a_square(plane)),
+        "plane": base64_of(_in_a_square(plane)),
         "low": [float(f"{value:.6g}") for value in code.low],
         "step": [float(f"{value:.6g}") for value in code.step],
-        "codes": as_text(code.codes),
+        "codes": base64_of(code.codes),
         "error": round(code.error, 4),
         "kept": round(code.kept, 3),
         "tau": finite(result.get("tau_plus")) if run.config.correction not in NOT_TRAINED else None,

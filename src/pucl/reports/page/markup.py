@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pucl import texts
+from pucl.config import NOT_TRAINED
 from pucl.progress import duration
 from pucl.reports.curves import TAU
 from pucl.reports.page.records import Group, Row
-from pucl.runs.config import NOT_TRAINED, GraphConfig
+from pucl.runs.build import modality_of
 from pucl.runs.lines import PROBES, SHORT, Line, probes_of
 from pucl.texts import counted, fixed, percent
 
@@ -84,7 +85,7 @@ def facts(group: Group) -> str:
     found: dict[str, str] = {}
     if group.config is not None:
         config = group.config
-        unit = "graph" if isinstance(config, GraphConfig) else "image"
+        unit = modality_of(config).unit
         samples = next((run.result[f"{unit}s"] for run in runs if run.result and f"{unit}s" in run.result), None)
         found["Framework"] = config.framework
         found["Data"] = group.name + (f", {counted(samples, unit)}" if isinstance(samples, int) else "")

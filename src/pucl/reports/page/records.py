@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pucl.config import RunConfig
 from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
 from pucl.runs.compare import BASE, RowsRecord
-from pucl.runs.config import RunConfig
 from pucl.runs.directory import RunDirectory
 from pucl.runs.lines import Line, make_line
 from pucl.runs.tables import TableRecord

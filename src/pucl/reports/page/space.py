@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.images.task import to_show
+from pucl.data.choosing import to_show
 
 Floats = NDArray[np.float32]
 
