@@ -152,7 +152,7 @@ def test_a_signal_at_any_moment(
         if step == "make_task":
             context.setattr("pucl.experiments.run.make_task", asked_at(step, number))
         elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
-            context.setattr(RunDirectory, "result", lambda _: signal.raise_signal(number))
+            context.setattr(RunDirectory, "begun", property(lambda _: signal.raise_signal(number)))
         else:
             context.setattr(ImageTask, step, asked_at(step, number))
         assert main(command) == code
