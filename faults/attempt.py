@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -90,7 +91,7 @@ class Child:
 
     def _closed(self, fields: dict[str, Any] | None, *, hung: bool = False) -> Ending:
         _, status = os.waitpid(self.pid, 0)
-        orphans = not gone(lambda: alive(lambda pid: _session_of(pid) == self.pid), 0.0)
+        orphans = bool(stayed(lambda: alive(lambda pid: _session_of(pid) == self.pid), 0.0))
         texts: dict[str, Any] = {}
         for name, file in (("printed", self._printed), ("errors", self._errors)):
             file.seek(0)
@@ -149,16 +150,21 @@ def marked(mark: str) -> list[int]:
     return alive(lambda pid: mark.encode() in Path(f"/proc/{pid}/environ").read_bytes())
 
 
-def gone(processes: Callable[[], list[int]], seconds: float) -> bool:
-    """Whether all of these processes end within so many seconds; those that do not are killed."""
+def stayed(processes: Callable[[], list[int]], seconds: float) -> list[str]:
+    """The command lines of those processes that do not end within so many seconds, and are killed then."""
     end = time.monotonic() + seconds
     while left := processes():
         if time.monotonic() > end:
+            names = []
             for pid in left:
-                os.kill(pid, signal.SIGKILL)
-            return False
+                with suppress(OSError):
+                    names.append(
+                        Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    )
+                    os.kill(pid, signal.SIGKILL)
+            return names
         time.sleep(0.1)
-    return True
+    return []
 
 
 def _session_of(pid: int) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pucl.cli
-from faults.attempt import Child, Ending, gone, marked
+from faults.attempt import Child, Ending, marked, stayed
 from faults.trial import Kind, Outcome, Trial
 from faults.victims import GRAPHS, TIMES, TRAININGS, differences, finished_run, leftovers, train
 
@@ -148,7 +148,7 @@ def command(arguments: list[str]) -> Iterator[Command]:
         finally:
             process.kill()
             process.wait()
-            gone(lambda: marked(mark), 0)
+            stayed(lambda: marked(mark), 0)
 
 
 def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProcess") -> Outcome:
@@ -171,8 +171,8 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
                     done.append(victim)
                     if victim != "worker":
                         grid.process.wait()
-                        if not gone(lambda: grid.others(worker if on else ""), 60):
-                            return Outcome("failed", f"after kills ({', '.join(done)}) processes stayed", kills)
+                        if left := stayed(lambda: grid.others(worker if on else ""), 60):
+                            return Outcome("failed", f"after kills ({', '.join(done)}) these stayed: {left}", kills)
                         continue
             if grid.wait(lambda: False, 240) or grid.process.poll() != 0:
                 return Outcome("failed", f"after kills ({', '.join(done)}) it ended so: {grid.text()[-1500:]}", kills)
@@ -226,7 +226,7 @@ def kill_rank(trial: Trial) -> Outcome:
                     kills += 1
         if ranks.wait(lambda: False, 240) or ranks.process.poll() != 0:
             return Outcome("failed", f"after {kills} kills: {ranks.text()[-1500:]}", kills)
-        problems = ["processes were left"] * (not gone(ranks.others, 30))
+        problems = [f"{name} stayed" for name in stayed(ranks.others, 30)]
     problems += [f"{name} differs" for name in differences(whole, out)] + [f"{name} left" for name in leftovers(out)]
     words = f"{kills} of the two processes killed"
     return _came_to(words, problems, kills)

@@ -53,7 +53,7 @@ def half_run(workspace: Workspace, framework: str) -> Path:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         with patch.object(Display, "step", step):
-            _run(train(framework, place), code=130)
+            _run(train(framework, place), code=143)
 
     return workspace.made(f"half-{framework}", make)
 

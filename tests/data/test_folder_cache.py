@@ -1,6 +1,7 @@
 """Arrays on disk are built once, anew when the folder changes, and never half."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,8 +63,12 @@ def test_a_spoilt_array_is_built_anew(labelled: Path, tmp_path: Path) -> None:
     for spoilt in ("{", "[" * 100_000, '{"pictures": 1e999, "skipped": {}}', "7"):
         (entry / stored.ABOUT).write_text(spoilt)
         assert len(load(labelled, root=tmp_path / "root").train) == 16
-    for spoilt in ('{"pictures": 20}', '{"pictures": 20, "skipped": 3}', '{"pictures": 20, "skipped": {"a.png": 1}}'):
-        (entry / stored.ABOUT).write_text(spoilt)
+    (entry / stored.PIXELS).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])  # One bit.
+    load(labelled, root=tmp_path / "root")
+    assert (entry / stored.PIXELS).read_bytes() == whole
+    about = json.loads((entry / stored.ABOUT).read_text())
+    for skipped in ({}, {"skipped": 3}, {"skipped": {"a.png": 1}}):
+        (entry / stored.ABOUT).write_text(json.dumps({"pictures": 20, "crc32": about["crc32"], **skipped}))
         with pytest.raises(DataError, match=r"about.json is damaged: delete .*, and it is built again"):
             load(labelled, root=tmp_path / "root")
 

@@ -441,7 +441,7 @@ def test_a_full_disk_is_noted(tmp_path: Path, root: Path, monkeypatch: pytest.Mo
     graphs = load_graphs(write_tu(tmp_path / "set"), root=root)
     assert len(graphs) == 3
     assert graphs.notes[0].startswith("no binary copy could be kept in")
-    assert "No space left on device" in graphs.notes[0]
+    assert "the disk is full" in graphs.notes[0]
     assert entries(root) == []
 
 

@@ -154,7 +154,7 @@ def test_a_signal_at_any_moment(
         if step == "open_data":
             context.setattr("pucl.runs.run.open_data", asked_at(step, number))
         elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
-            context.setattr(RunDirectory, "result", lambda _: signal.raise_signal(number))
+            context.setattr(RunDirectory, "begun", property(lambda _: signal.raise_signal(number)))
         else:
             context.setattr(ImageTask, step, asked_at(step, number))
         assert main(command) == code

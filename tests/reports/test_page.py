@@ -405,7 +405,7 @@ def test_runs_without_labels_are_finished(tmp_path: Path) -> None:
     assert "<dd>2 in 1 row</dd>" in page
     assert '<td data-value="2">2</td>' in page  # Seeds.
     (tmp_path / "0" / "result.json").unlink()
-    (tmp_path / "0" / "metrics.jsonl").write_text(json.dumps({"epoch": 1, "loss": 2.0}) + "\n")
+    (tmp_path / "0" / "metrics.jsonl").write_text(json.dumps({"epoch": 1, "step": 1, "loss": 2.0}) + "\n")
     page = page_of(tmp_path, tmp_path / "0")
     assert "No run is finished, so there is no accuracy yet." in page
     assert "is not finished: 1 of 1 epoch shown" in page

@@ -200,7 +200,7 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path: Any, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="the disk is full"):
         save_checkpoint(path, checkpoint_of(training))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.pt"]

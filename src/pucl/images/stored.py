@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from pucl.data.errors import DataError
 
 PIXELS, ABOUT = "pixels.bin", "about.json"
+CHECKSUM = "crc32"  # In the note: that of the pixels.
+BLOCK = 1 << 24  # Bytes that are read at a time.
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +77,20 @@ def _open(directory: Path, picture_shape: tuple[int, int, int]) -> Stored | None
     try:
         about = json.loads((directory / ABOUT).read_text())
         shape = (int(about["pictures"]), *picture_shape)
-        if path.stat().st_size != math.prod(shape):
+        if path.stat().st_size != math.prod(shape) or _checksum(path) != about[CHECKSUM]:
             return None
         return Stored(directory, np.memmap(path, np.uint8, "r", shape=shape), about)
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None  # Not there, or not as we wrote it: then it is built.
+
+
+def _checksum(path: Path) -> int:
+    """The CRC-32 of a file, which a changed bit changes; a second for each gigabyte."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
 
 
 def _build(directory: Path, picture_shape: tuple[int, int, int], build: Build) -> None:
@@ -90,7 +102,8 @@ def _build(directory: Path, picture_shape: tuple[int, int, int], build: Build) -
         with (part / PIXELS).open("wb") as file:
             written = _Appending(file, picture_shape)
             about = build(written.append)
-        (part / ABOUT).write_text(json.dumps({"pictures": written.pictures, **about}, indent=1))
+        kept = {"pictures": written.pictures, CHECKSUM: written.checksum, **about}
+        (part / ABOUT).write_text(json.dumps(kept, indent=1))
         if directory.exists():
             shutil.rmtree(directory)  # It was there and could not be read.
         part.chmod(0o755)  # Temporary directories are private; a shared data root is not.
@@ -103,12 +116,15 @@ class _Appending:
     def __init__(self, file: BinaryIO, picture_shape: tuple[int, int, int]) -> None:
         self._file, self._shape = file, picture_shape
         self.pictures = 0
+        self.checksum = 0
 
     def append(self, pixels: NDArray[np.uint8]) -> None:
         """Append pictures [n, channels, height, width]."""
         if pixels.dtype != np.uint8 or pixels.shape[1:] != self._shape:
             raise DataError(f"pictures to store are uint8 {list(self._shape)}, got {pixels.dtype} {list(pixels.shape)}")
-        self._file.write(np.ascontiguousarray(pixels).data)
+        content = np.ascontiguousarray(pixels).data
+        self._file.write(content)
+        self.checksum = zlib.crc32(content, self.checksum)
         self.pictures += len(pixels)
 
 
