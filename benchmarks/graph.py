@@ -11,8 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from benchmarks.graph_steps import BareNetwork, in_epochs, make_steps
 from benchmarks.machine import library_versions, machine_facts
 from benchmarks.options import check_effort, check_names, option
@@ -27,7 +25,7 @@ from pucl.data.root import DataMissingError
 from pucl.devices import usable_cores
 from pucl.evaluation.folds import FOLDS, can_be_folded
 from pucl.evaluation.svm import INNER_FOLDS
-from pucl.frameworks.infograph import InfoGraph
+from pucl.frameworks.infograph import InfoGraph, InfoGraphConfig, build
 from pucl.frameworks.recipes import recipe
 from pucl.graphs.sources.tu_collection import known_graphs
 from pucl.graphs.task import GraphTask, embed_graphs
@@ -255,7 +253,10 @@ def _load(name: str, settings: Settings) -> GraphTask:
 
 
 def _build(task: GraphTask) -> InfoGraph:
-    return task.build(torch.device("cpu"), compiled=False)
+    config = task.config
+    if not isinstance(config, InfoGraphConfig):
+        raise TypeError(f"InfoGraph is timed here, got a {type(config).__name__}")
+    return build(config, task.shape)
 
 
 def _published_size(name: str) -> tuple[int, int, int] | None:

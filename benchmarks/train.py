@@ -33,6 +33,7 @@ from pucl.images.config import ImageConfig
 from pucl.images.encoders.registry import ARCHITECTURES, Adopted
 from pucl.images.encoders.resnet import ResNet
 from pucl.images.imageset import ImageSet
+from pucl.images.task import ImageShape
 from pucl.runs.build import build_framework
 from pucl.shapes import Float, Tensor, UInt8
 from pucl.training.loop import Plan, Training
@@ -209,10 +210,10 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
     config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
     if not isinstance(config, ImageConfig):
         raise ValueError(f"a step on images is timed: expected simclr, moco or cmc, got {framework}")
-    trained = build_framework(config, samples=samples, size=size)
+    trained = build_framework(config, ImageShape(samples=samples, size=size))
     if isinstance(trained, MoCo):
         # Steps that only fill the queue would be cheaper than the others.
-        keys = torch.randn(config.queue_size, config.dim, generator=torch.Generator().manual_seed(SEED))
+        keys = torch.randn(trained.queue.size, config.dim, generator=torch.Generator().manual_seed(SEED))
         trained.queue.push(nn.functional.normalize(keys, dim=1))
     module = trained.train()
     return Training(
@@ -261,7 +262,7 @@ class Call:
     gradient: Float[Tensor, "batch feature"] | None = None
 
 
-class Witness(nn.Module):
+class Witness(ImageFramework):
     """Wraps a framework and records one step: calls of encoders, and comparisons.
 
     Args:
@@ -298,7 +299,8 @@ class Witness(nn.Module):
 
     def forward(self, pixels: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch feature"]:
         """As the framework."""
-        return self.inner[0].forward(pixels)
+        features: Tensor = self.inner[0].forward(pixels)
+        return features
 
     def _remember(self, encoder: nn.Module, inputs: tuple[Tensor, ...], features: Tensor) -> None:
         call = Call(encoder=encoder, images=inputs[0].detach())

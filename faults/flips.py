@@ -104,7 +104,7 @@ def _resumed(framework: str, run: Path, _workspace: Workspace) -> dict[str, Any]
 
 
 def _encoded(run: Path, _workspace: Workspace) -> dict[str, Any]:
-    rows = [_sum(pucl.load(place).encode(PROBE)) for place in (run, run / "encoder.safetensors")]  # type: ignore[arg-type]
+    rows = [_sum(pucl.load(place).encode(PROBE)) for place in (run, run / "encoder.safetensors")]
     return {"rows": rows}
 
 

@@ -8,15 +8,31 @@ from typing import Any
 
 import numpy as np
 
+import pucl
+from pucl.config import field_names
+from pucl.frameworks import FRAMEWORKS
+from pucl.frameworks.infograph import InfoGraphConfig
 from pucl.frameworks.recipes import recipe
-from pucl.graphs.config import GraphConfig
+from pucl.images.trained import TrainedImages
 
 
-def small_run(correction: str = "plain", **changes: Any) -> GraphConfig:
+def fitting(framework: str, **settings: Any) -> dict[str, Any]:
+    """Those of the settings that this framework has."""
+    return {name: value for name, value in settings.items() if name in field_names(FRAMEWORKS[framework].config)}
+
+
+def load_images(run: str | Path, **options: Any) -> TrainedImages:
+    """The encoder of a run on images."""
+    trained = pucl.load(run, **options)
+    assert isinstance(trained, TrainedImages)
+    return trained
+
+
+def small_run(correction: str = "plain", **changes: Any) -> InfoGraphConfig:
     """InfoGraph on 44 of the bundled graphs for one epoch."""
     settings: dict[str, Any] = {"limit": 44, "epochs": 1, "batch_size": 22, "hidden": 8, "layers": 2}
     config = recipe("infograph", "shapes", correction=correction, **(settings | {"probes": "knn"} | changes))
-    assert isinstance(config, GraphConfig)
+    assert isinstance(config, InfoGraphConfig)
     return config
 
 

@@ -18,7 +18,7 @@ from pucl.evaluation import FullBatchLinearProbe, LinearProbe
 from pucl.frameworks.recipes import recipe
 from pucl.images.registry import load
 from pucl.runs.run import run
-from pucl.runs.trained import load_images
+from small_runs import load_images
 
 COUNT, SIDE = 60, 8
 

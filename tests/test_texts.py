@@ -16,9 +16,9 @@ from PIL import Image
 import pucl
 from page_records import written_run
 from pucl.cli import main
-from pucl.images.config import ImageConfig
 from pucl.images.registry import load
 from pucl.progress import Line
+from pucl.runs.directory import RunDirectory
 from pucl.texts import counted, fixed, percent, printable, say, signed, table
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"
@@ -117,7 +117,7 @@ def test_notes_on_damaged_pictures_are_printable(tmp_path: Path) -> None:
 def test_configurations_are_shown_as_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A value of a configuration, which another may have written, is a cell like any other."""
     place = written_run(tmp_path / "run", "x\x1b[31m\nfinished.npz")
-    assert ImageConfig.from_json(json.loads((place / "config.json").read_text())).data.startswith("x\x1b")
+    assert RunDirectory(place).config().data.startswith("x\x1b")
     assert main(["runs", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert is_clean(printed)

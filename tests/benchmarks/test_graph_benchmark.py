@@ -22,8 +22,7 @@ from benchmarks.timing import FEWEST, MOST, Timings
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS
 from pucl.evaluation import SVMResult
-from pucl.frameworks.infograph import InfoGraph, build_infograph
-from pucl.graphs.config import GraphConfig
+from pucl.frameworks.infograph import InfoGraph, InfoGraphConfig, build
 from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphBatch, GraphSet
 from pucl.graphs.registry import load_graphs
@@ -53,7 +52,7 @@ def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
 def small_training(correction: str = "pucl", **changes: Any) -> tuple[Training[GraphBatch], InfoGraph]:
     """A training on a few graphs, and the same network once more."""
     settings = {"limit": 16, "batch_size": 8, "epochs": MOST, "learning_rate": 1e-3} | changes
-    config = GraphConfig(
+    config = InfoGraphConfig(
         framework="infograph",
         data="shapes",
         correction=correction,
@@ -61,7 +60,7 @@ def small_training(correction: str = "pucl", **changes: Any) -> tuple[Training[G
         **settings,
     )
     task = GraphTask(config)
-    frameworks = [build_infograph(config, task.samples.feature_count) for _ in range(2)]
+    frameworks = [build(config, task.shape) for _ in range(2)]
     return make_training(config, frameworks[0].train(), task), frameworks[1]
 
 

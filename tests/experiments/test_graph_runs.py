@@ -21,30 +21,29 @@ import pucl
 from pucl.cli import main
 from pucl.config import NOT_TRAINED, ROWS
 from pucl.data.errors import DataError
-from pucl.frameworks.infograph import SHARES, InfoGraph, Share, build_infograph
-from pucl.frameworks.recipes import recipe
+from pucl.frameworks.infograph import SHARES, InfoGraph, InfoGraphConfig, Share, build
+from pucl.frameworks.recipes import read_config, recipe
+from pucl.frameworks.simclr import SimCLRConfig
 from pucl.functional import local_global_loss
-from pucl.graphs.config import GraphConfig
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
-from pucl.graphs.task import GraphTask, embed_graphs, limited
+from pucl.graphs.task import GraphShape, GraphTask, embed_graphs, limited
 from pucl.graphs.trained import TrainedGraphs
-from pucl.images.config import ImageConfig
 from pucl.runs.compare import compare_corrections
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.run import make_training, run
-from pucl.runs.trained import load_images
 from pucl.training.loop import Training
+from small_runs import load_images
 
 COUNT, BATCH = 44, 16  # Three steps an epoch, the last of twelve graphs.
 
 
-def small(data: str = "shapes", **changes: Any) -> GraphConfig:
+def small(data: str = "shapes", **changes: Any) -> InfoGraphConfig:
     settings: dict[str, Any] = {"limit": COUNT, "epochs": 2, "batch_size": BATCH, "hidden": 8, "layers": 2}
     config = recipe("infograph", data, **(settings | {"probes": "knn", "monitor": 0} | changes))
-    assert isinstance(config, GraphConfig)
+    assert isinstance(config, InfoGraphConfig)
     return config
 
 
@@ -129,10 +128,10 @@ def test_identities_hold_for_a_whole_training(
     assert not np.allclose(losses(tmp_path / "else"), losses(tmp_path / "one"), rtol=1e-3)
 
 
-def first_step(config: GraphConfig) -> tuple[Training[Any], InfoGraph, Any]:
+def first_step(config: InfoGraphConfig) -> tuple[Training[Any], InfoGraph, Any]:
     """A training before its first step, its framework, and the first batch of graphs."""
     task = GraphTask(config)
-    framework = task.build(torch.device("cpu"), compiled=False)
+    framework = build(config, task.shape)
     training = make_training(config, framework, task)
     framework.train()
     return training, framework, training._batch().samples
@@ -504,7 +503,7 @@ def test_commands(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["train", "infograph", str(few_graphs), *settings, *arguments]) == 0
     assert "nearest neighbours: " in capsys.readouterr().out
     config = RunDirectory(tmp_path / "run").config()
-    assert isinstance(config, GraphConfig)
+    assert isinstance(config, InfoGraphConfig)
     assert (config.share, config.features, config.hidden) == ("node", "ones", 8)
     assert config.settings == {"alpha": 0.2}
     arguments = ["--corrections=raw,plain,pucl", "--seeds=1", "--workers=1", "--out", str(tmp_path / "out")]
@@ -564,10 +563,10 @@ def test_data_of_the_other_kind(
 
 
 def test_a_framework_has_its_own_kind_of_configuration() -> None:
-    with pytest.raises(ValueError, match="a run of infograph is described by a GraphConfig, got a ImageConfig"):
-        ImageConfig(framework="infograph", data="shapes")
-    with pytest.raises(ValueError, match="a run of simclr is described by a ImageConfig, got a GraphConfig"):
-        GraphConfig(framework="simclr", data="digits")
+    with pytest.raises(ValueError, match="a SimCLRConfig describes runs of simclr, got infograph"):
+        SimCLRConfig(framework="infograph", data="shapes")
+    with pytest.raises(ValueError, match="a InfoGraphConfig describes runs of infograph, got simclr"):
+        InfoGraphConfig(framework="simclr", data="digits")
     record = small().as_json()
     assert read_config(json.loads(json.dumps(record))) == small()
     with pytest.raises(ValueError, match="known fields only: got .crop. as well"):
@@ -601,7 +600,7 @@ def test_half_precision_is_refused() -> None:
 
 
 def test_features_that_are_not_finite_are_refused() -> None:
-    framework = build_infograph(small(), load_graphs("shapes").feature_count)
+    framework = build(small(), GraphShape(inputs=load_graphs("shapes").feature_count))
     with torch.no_grad():
         next(framework.encoder.parameters()).fill_(torch.nan)
     with pytest.raises(ValueError, match=r"got NaN or infinity for \d+ of \d+ graphs; .* the training diverged"):

@@ -627,9 +627,11 @@ def test_a_queue_that_never_fills_is_told(pictures: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("correction", "queue", "told"), [("pucl", 24, False), ("pucl", 25, True), ("oracle", 25, False)]
 )
-def test_what_counts_is_the_queue_before_the_last_step(pictures: Path, correction: str, queue: int, told: bool) -> None:
-    task = ImageTask(small(pictures, "moco", correction=correction, queue_size=queue, batch_size=12))
-    assert (task.never_corrects(3) is not None) == told
+def test_what_counts_is_the_queue_before_the_last_step(
+    pictures: Path, tmp_path: Path, correction: str, queue: int, told: bool
+) -> None:
+    config = small(pictures, "moco", correction=correction, queue_size=queue, batch_size=12, epochs=1, limit=36)
+    assert any("nothing will be corrected" in words for words in run(config, tmp_path / "run")["warnings"]) == told
 
 
 def test_divergence_says_what_to_try(pictures: Path, tmp_path: Path) -> None:

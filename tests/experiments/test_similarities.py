@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from pucl.commands import prior, umap
 from pucl.diagnosis import layout2d, similarities
 from pucl.diagnosis.layout2d import UmapMissingError, lay_out, lay_out_runs
-from pucl.diagnosis.similarities import measure_similarities, met_in_a_step
-from pucl.frameworks.cmc import CMC
+from pucl.diagnosis.similarities import measure_similarities
+from pucl.frameworks.cmc import CMC, CMCConfig
 from pucl.frameworks.recipes import recipe
 from pucl.frameworks.simclr import SimCLR
 from pucl.graphs.trained import TrainedGraphs
-from pucl.images.config import ImageConfig
 from pucl.runs.run import run
-from pucl.runs.trained import load, load_images
+from pucl.runs.trained import load
+from small_runs import fitting, load_images
 
 IMAGES = ("simclr", "moco", "cmc")
 PNG = b"\x89PNG"
@@ -37,7 +37,7 @@ def runs(pictures: Path, few_graphs: Path, tmp_path_factory: pytest.TempPathFact
     with np.load(pictures) as file:
         np.savez(places / "unlabelled.npz", images=file["images"])
     configs = {
-        **{name: recipe(name, str(pictures), **tiny, queue_size=24, draws=24) for name in IMAGES},
+        **{name: recipe(name, str(pictures), **tiny, **fitting(name, queue_size=24, draws=24)) for name in IMAGES},
         "infograph": recipe("infograph", str(few_graphs), epochs=1, batch_size=16, hidden=8, probes="knn"),
         "unlabelled": recipe("simclr", str(places / "unlabelled.npz"), **tiny),
         "untrained": recipe("simclr", str(pictures), correction="untrained", **tiny),
@@ -151,16 +151,16 @@ def test_samples_and_pairs_are_drawn_by_the_seed(runs: dict[str, Path], monkeypa
     assert one.as_json() == again.as_json() != other.as_json()
 
 
-def test_met_in_a_step() -> None:
+def test_pairs_met_in_a_step() -> None:
     tiny = recipe("simclr", "digits", batch_size=64, view_count=3)
-    assert met_in_a_step(tiny, 1000) == (2, 3 * 63)
-    assert met_in_a_step(tiny, 20) == (2, 3 * 19)
-    assert met_in_a_step(recipe("moco", "digits", queue_size=512), 1000) == (1, 512)
+    assert tiny.pairs_met(1000) == (2, 3 * 63)
+    assert tiny.pairs_met(20) == (2, 3 * 19)
+    assert recipe("moco", "digits", queue_size=512).pairs_met(1000) == (1, 512)
     cmc = recipe("cmc", "digits", draws=256)
-    assert isinstance(cmc, ImageConfig)
-    assert met_in_a_step(cmc, 1000) == (1, 256)
-    assert met_in_a_step(replace(cmc, draws=4096), 1000) == (1, 999)
-    assert met_in_a_step(recipe("infograph", "shapes", batch_size=128), 400) == (1, 127)
+    assert isinstance(cmc, CMCConfig)
+    assert cmc.pairs_met(1000) == (1, 256)
+    assert replace(cmc, draws=4096).pairs_met(1000) == (1, 999)
+    assert recipe("infograph", "shapes", batch_size=128).pairs_met(400) == (1, 127)
 
 
 def test_similarities_refused(runs: dict[str, Path], tmp_path: Path, pictures: Path) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
+from pucl.frameworks.cmc import CMCConfig
+from pucl.frameworks.moco import MoCoConfig
+from pucl.frameworks.simclr import SimCLRConfig
 from pucl.images.config import ImageConfig
 from pucl.paper.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
 from pucl.runs.tables import Part, as_text, make_table
@@ -41,9 +44,9 @@ def test_the_paper_has_its_numbers_of_unlabelled_samples() -> None:
     """510 from a batch, 4,096 from the queue and from the bank."""
     parts = {part.name: part.rows["plain"] for part in parts_of_table1("paper")}
     simclr, moco, cmc = (parts[f"{name}-cifar10"] for name in ("simclr", "moco", "cmc"))
-    assert isinstance(simclr, ImageConfig)
-    assert isinstance(moco, ImageConfig)
-    assert isinstance(cmc, ImageConfig)
+    assert isinstance(simclr, SimCLRConfig)
+    assert isinstance(moco, MoCoConfig)
+    assert isinstance(cmc, CMCConfig)
     assert 2 * (simclr.batch_size - 1) == 510
     assert moco.queue_size == cmc.draws == 4096
     assert {config.encoder for config in (simclr, moco, cmc)} == {"resnet50"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
+from pucl.frameworks.infograph import InfoGraphConfig
 from pucl.frameworks.recipes import recipe
-from pucl.graphs.config import GraphConfig
 from pucl.paper.graph_settings import prior_of
 from pucl.paper.table2 import BASE, DATA, PAPER, ROWS, parts_of_table2
 from pucl.runs import grid
@@ -35,7 +35,7 @@ def written(out: Path) -> dict[str, int]:
 
 def test_every_row_is_a_run() -> None:
     for changes in ROWS.values():
-        assert isinstance(recipe("infograph", "shapes", **changes), GraphConfig)
+        assert isinstance(recipe("infograph", "shapes", **changes), InfoGraphConfig)
     assert BASE in ROWS
     assert tuple(PAPER) == DATA
     for numbers in PAPER.values():
@@ -66,7 +66,7 @@ def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: 
     assert lines["+PUCL 0.1"].tau_plus == pytest.approx(0.1 * 0.98 / (1 - 0.1 * 0.02))
     assert lines["raw features"].floored is None
     published = RunDirectory(tmp_path / "out" / "FEW" / "+Hard as published" / "seed-0").config()
-    assert isinstance(published, GraphConfig)
+    assert isinstance(published, InfoGraphConfig)
     assert published.compat == "hcl"
     table = list(csv.DictReader(io.StringIO((tmp_path / "out" / "table.csv").read_text())))
     assert len(table) == 4 * 3

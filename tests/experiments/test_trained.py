@@ -20,18 +20,18 @@ from torch import nn
 import pucl
 from pucl.data.errors import DataError
 from pucl.evaluation import embed
-from pucl.frameworks.recipes import recipe
+from pucl.frameworks.recipes import read_config, recipe
 from pucl.images.config import ImageConfig
 from pucl.images.encoders.registry import make_encoder
 from pucl.images.imageset import ImageSet
-from pucl.images.task import about_images
-from pucl.images.trained import Trained, parts
+from pucl.images.task import ImageShape, ImageTask
+from pucl.images.trained import TrainedImages, parts
 from pucl.images.views.recipes import Plain
 from pucl.records import DamagedError
 from pucl.runs.build import build_framework
 from pucl.runs.run import run
-from pucl.runs.trained import load_images
 from pucl.runs.weights import encoder_state, need_safetensors, save_weights
+from small_runs import fitting, load_images
 
 FRAMEWORKS = ("simclr", "moco", "cmc")
 SIDE, COUNT = 8, 40
@@ -56,7 +56,7 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_of(npz: Path, framework: str = "simclr", **changes: object) -> ImageConfig:
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "dim": 8, "queue_size": 16, "draws": 16}
-    config = recipe(framework, str(npz), **(settings | changes))
+    config = recipe(framework, str(npz), **(fitting(framework, **settings) | changes))
     assert isinstance(config, ImageConfig)
     return config
 
@@ -71,7 +71,7 @@ def runs(npz: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 
 
 @pytest.fixture(scope="module")
-def trained(runs: dict[str, Path]) -> Trained:
+def trained(runs: dict[str, Path]) -> TrainedImages:
     return load_images(runs["simclr"])
 
 
@@ -105,7 +105,7 @@ def test_the_file_holds_what_encodes_and_nothing_else(runs: dict[str, Path], fra
     assert read_config(about["config"]) == load_images(runs[framework]).config
 
 
-def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> None:
+def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: TrainedImages) -> None:
     """The way that the module's docstring shows, without anything of a run."""
     with safe_open(runs["simclr"] / "encoder.safetensors", "pt") as file:
         about = json.loads(file.metadata()["pucl"])
@@ -124,7 +124,7 @@ def test_plain_torch_reads_the_file(runs: dict[str, Path], trained: Trained) -> 
     assert trained.encoder.networks[0].state_dict().keys() == state.keys()
 
 
-def test_the_file_alone_is_enough(runs: dict[str, Path], trained: Trained, tmp_path: Path) -> None:
+def test_the_file_alone_is_enough(runs: dict[str, Path], trained: TrainedImages, tmp_path: Path) -> None:
     alone = tmp_path / "mine.safetensors"
     alone.write_bytes((runs["simclr"] / "encoder.safetensors").read_bytes())
     images = pictures()[0]
@@ -134,14 +134,14 @@ def test_the_file_alone_is_enough(runs: dict[str, Path], trained: Trained, tmp_p
 def test_the_same_weights_give_the_same_bytes(npz: Path, tmp_path: Path) -> None:
     config = config_of(npz, "moco")
     for name in ("one", "other"):
-        framework = build_framework(config, samples=COUNT, size=SIDE)
-        save_weights(tmp_path / name, framework, config, about_images(framework, config))
+        framework = build_framework(config, ImageShape(samples=COUNT, size=SIDE))
+        save_weights(tmp_path / name, framework, config, ImageTask(config).about(framework))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
 def test_tied_and_unusual_layouts_are_kept(npz: Path, tmp_path: Path) -> None:
     config = config_of(npz)
-    framework = build_framework(config, samples=COUNT, size=SIDE)
+    framework = build_framework(config, ImageShape(samples=COUNT, size=SIDE))
     module = framework
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     module.register_module("head", nn.ModuleList([nn.Linear(4, 4)] * 2))  # Two names for one memory.
@@ -157,7 +157,7 @@ def close(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_arrays_in_every_layout(trained: Trained) -> None:
+def test_arrays_in_every_layout(trained: TrainedImages) -> None:
     images = pictures()[0][:5]
     expected = trained.encode(images)
     assert expected.shape == (5, trained.features)
@@ -178,14 +178,14 @@ def test_arrays_in_every_layout(trained: Trained) -> None:
     close(trained.encode(images, batch_size=2), expected)
 
 
-def test_other_sizes_are_brought_to_the_encoders(trained: Trained) -> None:
+def test_other_sizes_are_brought_to_the_encoders(trained: TrainedImages) -> None:
     colours = np.random.default_rng(0).integers(0, 256, (4, 1, 1, 3), dtype=np.uint8)
     large, small = (colours.repeat(side, axis=1).repeat(side, axis=2) for side in (4 * SIDE, SIDE))
     close(trained.encode(large), trained.encode(small))
     assert trained.encode(np.zeros((2, 5, 30, 3), np.uint8)).shape == (2, trained.features)
 
 
-def test_pictures_and_paths(trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_and_paths(trained: TrainedImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUCL_DATA", str(tmp_path / "cache"))
     images = pictures()[0][:6]
     opened = [Image.fromarray(image) for image in images]
@@ -211,7 +211,7 @@ def test_pictures_and_paths(trained: Trained, tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_damaged_picture_of_a_folder_is_told_of(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: TrainedImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUCL_DATA", str(tmp_path / "cache"))
     for number, image in enumerate(pictures()[0][:3]):
@@ -221,7 +221,7 @@ def test_a_damaged_picture_of_a_folder_is_told_of(
         assert len(trained.encode(tmp_path)) == 3
 
 
-def test_a_file_is_encoded_in_its_own_order(trained: Trained, npz: Path) -> None:
+def test_a_file_is_encoded_in_its_own_order(trained: TrainedImages, npz: Path) -> None:
     """Labelled sets are put in another order to be split; the rows that come back are those of the file."""
     close(trained.encode(npz), trained.encode(pictures()[0]))
     assert trained.data(npz).train.names != tuple(map(str, range(32)))
@@ -243,12 +243,12 @@ def test_a_file_is_encoded_in_its_own_order(trained: Trained, npz: Path) -> None
         ("digit", "Did you mean 'digits'"),
     ],
 )
-def test_what_cannot_be_encoded(trained: Trained, images: Any, message: str) -> None:
+def test_what_cannot_be_encoded(trained: TrainedImages, images: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         trained.encode(images)
 
 
-def test_batches_have_a_size(trained: Trained) -> None:
+def test_batches_have_a_size(trained: TrainedImages) -> None:
     with pytest.raises(ValueError, match="how many images are encoded at a time: expected 1 or more, got 0"):
         trained.encode(pictures()[0], batch_size=0)
 
@@ -265,7 +265,7 @@ def test_data_are_those_of_the_run(runs: dict[str, Path], npz: Path, tmp_path: P
 def test_an_untrained_run_loads(npz: Path, tmp_path: Path) -> None:
     config = config_of(npz, correction="untrained")
     run(config, tmp_path / "run")
-    fresh = build_framework(config, samples=COUNT, size=SIDE)
+    fresh = build_framework(config, ImageShape(samples=COUNT, size=SIDE))
     pixels = np.ascontiguousarray(pictures()[0].transpose(0, 3, 1, 2))
     expected = embed(fresh, pixels, lambda batch: batch)
     np.testing.assert_array_equal(load_images(tmp_path / "run").encode(pixels), expected)

@@ -17,6 +17,7 @@ from page_records import numbers, record_in, written_run
 from pucl.commands import report
 from pucl.config import ROWS
 from pucl.graphs.registry import load_graphs
+from pucl.graphs.thumbnails import spring
 from pucl.images.registry import load
 from pucl.reports.page import BYTES, as_script, space, thumbnails, write_report
 from pucl.reports.page.colours import CLASSES, DARK, LEGIBLE, LIGHT, OTHER, SAME, SEEN, contrast, on_dark, row_colours
@@ -334,17 +335,17 @@ def test_a_drawing_has_its_edges_short(tmp_path: Path) -> None:
     for graph in range(0, len(graphs), 40):
         edges = graphs.edges[:, graphs.edge_start[graph] : graphs.edge_start[graph + 1]].astype(np.int64)
         size = int(np.diff(graphs.node_start)[graph])
-        places = thumbnails.spring(edges, size)
+        places = spring(edges, size)
         assert np.isfinite(places).all()
         lengths = np.linalg.norm(places[edges[0]] - places[edges[1]], axis=1)
         distances = np.linalg.norm(places[:, None] - places[None], axis=2)
         assert lengths.mean() < 0.7 * distances[np.triu_indices(size, 1)].mean()
-        np.testing.assert_array_equal(places, thumbnails.spring(edges, size))
+        np.testing.assert_array_equal(places, spring(edges, size))
 
 
 def test_graphs_without_edges() -> None:
-    assert np.isfinite(thumbnails.spring(np.zeros((2, 0), np.int64), 5)).all()
-    assert thumbnails.spring(np.zeros((2, 0), np.int64), 1).tolist() == [[0, 0]]
+    assert np.isfinite(spring(np.zeros((2, 0), np.int64), 5)).all()
+    assert spring(np.zeros((2, 0), np.int64), 1).tolist() == [[0, 0]]
 
 
 @pytest.mark.slow

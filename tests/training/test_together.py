@@ -17,10 +17,12 @@ from pucl.frameworks.recipes import recipe
 from pucl.images.config import ImageConfig
 from pucl.images.encoders.resnet import ResNet
 from pucl.images.imageset import ImageSet
+from pucl.images.task import ImageShape
 from pucl.runs.build import build_framework
 from pucl.runs.run import build_plan
 from pucl.training.loop import Tally, Training
 from pucl.training.optimisers import make_optimiser
+from small_runs import fitting
 
 STEPS = 20
 SIDE, IMAGES, BATCH = 8, 48, 16
@@ -35,7 +37,15 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def config_of(kind: str) -> ImageConfig:
     framework, changes = KINDS[kind]
-    config = recipe(framework, "none", batch_size=BATCH, epochs=STEPS, queue_size=24, draws=30, dim=16, width=8)
+    config = recipe(
+        framework,
+        "none",
+        batch_size=BATCH,
+        epochs=STEPS,
+        dim=16,
+        width=8,
+        **fitting(framework, queue_size=24, draws=30),
+    )
     assert isinstance(config, ImageConfig)
     return replace(config, **changes)
 
@@ -44,7 +54,7 @@ def make_training(config: ImageConfig, kind: torch.dtype) -> Training[torch.Tens
     numbers = np.random.default_rng(0)
     pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
     labels = numbers.integers(0, 4, IMAGES)
-    framework = build_framework(config, samples=IMAGES, size=SIDE)
+    framework = build_framework(config, ImageShape(samples=IMAGES, size=SIDE))
     module = framework.to(kind)
     for part in module.modules():
         if isinstance(part, ResNet):
