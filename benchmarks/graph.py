@@ -213,9 +213,8 @@ def _measure_evaluations(
     tasks: dict[str, GraphTask], missing: Collection[str], settings: Settings, progress: Progress
 ) -> tuple[list[SVMRow], list[str]]:
     """Rows of evaluations, and sentences on sets that could not be evaluated."""
-    for package, name in (("sklearn", "scikit-learn"), ("numba", "numba")):
-        if importlib.util.find_spec(package) is None:
-            return [], [f"Not evaluated: {name} is not installed: pip install {name}."]
+    if importlib.util.find_spec("sklearn") is None:
+        return [], ["Not evaluated: scikit-learn is not installed: pip install scikit-learn."]
     embeddings: dict[str, Embedded] = {}
     notes = []
     for name in settings.data:

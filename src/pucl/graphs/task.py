@@ -14,7 +14,7 @@ from pucl import processes
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.evaluation.folds import FOLDS, can_be_folded
-from pucl.evaluation.svm import need_solver
+from pucl.evaluation.svm import need_machine
 from pucl.frameworks.framework import Framework
 from pucl.frameworks.infograph import InfoGraph
 from pucl.graphs.encoders.gin import GIN
@@ -92,9 +92,9 @@ class GraphTask:
         return framework
 
     def need_packages(self) -> None:
-        """What compiles support vector machines."""
+        """Raise if scikit-learn is missing and a support vector machine is asked for."""
         if self.can_be_probed() and MACHINES.keys() & set(self.config.probes.split(",")):
-            need_solver()
+            need_machine()
 
     def never_corrects(self, _steps: int) -> str | None:
         """A batch of graphs is always what a correction assumes."""
