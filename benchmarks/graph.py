@@ -46,7 +46,7 @@ CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
 
 TRAINING_AIM = 1.3
 """Largest ratio of training to the bare network that we aim for."""
-EVALUATION_AIM = 4.0
+EVALUATION_AIM = 2.5
 """Smallest ratio of scikit-learn's time with one process to ours that we aim for."""
 
 

@@ -150,29 +150,28 @@ def _splits_within(places: NDArray[np.intp], y: Classes, folds: int) -> list[Spl
 
 def _accuracies(x: Matrix, y: Classes, split: Split, costs: tuple[float, ...], *, scale: bool) -> list[float]:
     """For each C, the accuracy on the held-out samples after training on the others."""
-    svc, rbf_kernel, scaler = need_machine()
+    from sklearn.metrics.pairwise import rbf_kernel  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    make = need_machine()
     train, held = x[split.train], x[split.held]
+    learned, truth = y[split.train], y[split.held]
     if scale:
-        scaling = scaler().fit(train)
-        train, held = scaling.transform(train), scaling.transform(held)
+        scaler = StandardScaler().fit(train)
+        train, held = scaler.transform(train), scaler.transform(held)
     gamma = _gamma(train)
     within, across = rbf_kernel(train, gamma=gamma), rbf_kernel(held, train, gamma=gamma)
-    learned, truth = y[split.train], y[split.held]
-    return [
-        float(np.mean(svc(C=cost, kernel="precomputed").fit(within, learned).predict(across) == truth))
-        for cost in costs
-    ]
+    machines = (make(C=cost, kernel="precomputed").fit(within, learned) for cost in costs)
+    return [float(np.mean(machine.predict(across) == truth)) for machine in machines]
 
 
-def need_machine() -> tuple[Any, Any, Any]:
-    """scikit-learn's ``SVC``, ``rbf_kernel`` and ``StandardScaler``; imported on first use, since they are an extra."""
+def need_machine() -> Any:
+    """scikit-learn's ``SVC``, imported on first use, since it is an extra."""
     try:
-        from sklearn.metrics.pairwise import rbf_kernel  # type: ignore[import-untyped]  # noqa: PLC0415
-        from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]  # noqa: PLC0415
         from sklearn.svm import SVC  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError as error:
         raise ExtraMissingError("the support vector machine", "scikit-learn") from error
-    return SVC, rbf_kernel, StandardScaler
+    return SVC
 
 
 def _gamma(x: Matrix) -> float:
