@@ -171,7 +171,7 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
 
 
 def _warm_up(settings: SVMSettings) -> None:
-    """Import scikit-learn, start its processes and compile our solver, which would otherwise be timed."""
+    """Import scikit-learn and start its processes, which would otherwise be timed."""
     few = pooled_features(8, 2, 3)
     search_with_sklearn(few, replace(settings, folds=2, inner_folds=2), None)
     cross_validated_svm(*few, folds=2, inner_folds=2)

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 # Before numpy and torch: a process with threads of its own cannot be forked safely, and small runs need none.
-os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import torch
 

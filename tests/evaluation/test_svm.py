@@ -19,13 +19,12 @@ from pucl.evaluation import (
     SVMResult,
     cross_validated,
     cross_validated_svm,
-    svm,
 )
 from pucl.evaluation.folds import stratified_splits
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("sklearn") is None or importlib.util.find_spec("numba") is None,
-    reason="scikit-learn or numba is not installed",
+    importlib.util.find_spec("sklearn") is None,
+    reason="scikit-learn is not installed",
 )
 
 Data = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -108,21 +107,6 @@ def test_sets_differ_enough_to_tell() -> None:
     assert all(0.2 < result.mean < 1 for result in results)
     assert len({cost for result in results for cost in result.costs}) > 1
     assert all(len(set(result.validation[0])) > 1 for result in results)
-
-
-def test_distances_are_those_of_libsvm() -> None:
-    """The same support vectors with the same weights as by libsvm's own kernel, and the same decisions."""
-    from sklearn.svm import SVC  # noqa: PLC0415
-
-    x, y = SETS["large values"]
-    train, held = x[:60], x[60:]
-    gamma = svm._gamma(train)
-    ours = SVC(C=1000.0, kernel="precomputed").fit(np.exp(-gamma * svm._solver_distances(train)), y[:60])
-    theirs = SVC(C=1000.0).fit(train, y[:60])
-    assert ours.support_.tolist() == theirs.support_.tolist()
-    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6)
-    kernels = np.exp(-gamma * svm._decision_distances(held, train))
-    np.testing.assert_allclose(ours.decision_function(kernels), theirs.decision_function(held), rtol=1e-6)
 
 
 def test_the_number_of_jobs_changes_nothing() -> None:
@@ -261,8 +245,7 @@ def test_features_that_hardly_differ_are_refused() -> None:
         cross_validated_svm(features, np.arange(20) // 2 % 2, folds=2, inner_folds=2)
 
 
-def test_numba_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pucl.evaluation.solver", None)
-    monkeypatch.delattr("pucl.evaluation.solver", raising=False)
-    with pytest.raises(ExtraMissingError, match="the support vector machine needs numba, which is not installed"):
+def test_the_machine_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
+    with pytest.raises(ExtraMissingError, match="the support vector machine needs scikit-learn, which is not"):
         cross_validated_svm(*SETS["two classes"])

@@ -4,10 +4,12 @@ import csv
 import io
 import math
 import re
+import sys
 from dataclasses import replace
 
 import pytest
 
+from pucl.data.errors import ExtraMissingError
 from pucl.runs.lines import Line, as_csv, as_text, make_line
 from pucl.runs.statistics import Difference, Spread, student_quantile
 
@@ -71,6 +73,13 @@ def test_paired_difference_has_the_interval_of_student() -> None:
 )
 def test_quantiles_of_student(freedom: int, quantile: float) -> None:
     assert student_quantile(freedom) == pytest.approx(quantile, rel=1e-5)
+
+
+def test_intervals_need_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    assert Spread.of([1.0]).margin is None
+    with pytest.raises(ExtraMissingError, match="the 95 % interval of a mean needs scipy, which is not installed"):
+        _ = Spread.of([1.0, 2.0]).margin
 
 
 @pytest.mark.parametrize("differences", [[0.1], [0.1, 0.1], [0.0, 0.0, 0.0]])

@@ -16,10 +16,11 @@ from PIL import Image
 from page_records import numbers, record_in, written_run
 from pucl.commands import report
 from pucl.config import ROWS
+from pucl.graphs import thumbnails
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.thumbnails import spring
 from pucl.images.registry import load
-from pucl.reports.page import BYTES, as_script, space, thumbnails, write_report
+from pucl.reports.page import BYTES, as_script, space, write_report
 from pucl.reports.page.colours import CLASSES, DARK, LEGIBLE, LIGHT, OTHER, SAME, SEEN, contrast, on_dark, row_colours
 from pucl.reports.page.records import gather
 

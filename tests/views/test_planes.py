@@ -97,7 +97,8 @@ def test_a_turn_by_zero_changes_no_bit() -> None:
     colours = torch.rand(3, 4, 8, 8)
     colours[:, 1] = colours[:1, 1]
     before = colours.clone()
-    planes.adjust(colours, torch.zeros(4), planes.HUE)
+    neutral = torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(4, 4)
+    planes.jitter(colours, neutral, torch.arange(4).expand(4, 4), [0, 0, 0, 4])
     assert torch.equal(colours, before)
 
 

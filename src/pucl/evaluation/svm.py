@@ -1,11 +1,11 @@
 """The graph references' evaluation: a support vector machine on ten folds, its C chosen inside each of them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,12 +20,9 @@ COSTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 
 INNER_FOLDS = 5
 LARGEST = 1e150  # Of a feature: beyond it squares overflow.
-BLOCK = 32  # Samples whose distances to all others are computed at a time.
 
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.int64]
-Distances = Callable[[Split], tuple[float, Matrix, Matrix]]
-"""gamma of a training set, its squared distances, [train, train], and those from what is held back, [held, train]."""
 
 Result = TypeVar("Result")
 
@@ -63,7 +60,7 @@ def cross_validated_svm(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> SVMResult:
-    r"""The accuracy of a support vector machine on each fold, learned from all others.
+    r"""The accuracy of a support vector machine on each fold, trained on all others.
 
     Its kernel, for training features X of dimension d, is
 
@@ -78,10 +75,12 @@ def cross_validated_svm(
         GridSearchCV(SVC(), {"C": costs}, cv=inner_folds)                                          # scale=False
         GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": costs}, cv=inner_folds)    # scale=True
 
-    inside ``StratifiedKFold(folds, shuffle=True, random_state=seed)``, on features in double precision. They come
-    sooner, since squared distances are computed once, kernels once for all C, training sets are spread over threads,
-    and libsvm's steps are taken by vector instructions (`pucl.evaluation.solver`). Distances are summed up as libsvm
-    does, to the last bit; ``exp`` may differ in the last bit of a double, of which libsvm's solver keeps a float.
+    inside ``StratifiedKFold(folds, shuffle=True, random_state=seed)``, on features in double precision. The machine is
+    scikit-learn's ``SVC`` as well. Time is saved because each training set has its kernel computed once for all C, by
+    a product of matrices, and because training sets are spread over threads (libsvm releases Python's lock).
+
+    Kernels differ from libsvm's own in the last bits of a double, of which libsvm's solver keeps a float. In
+    principle a C or a prediction at an exact tie could differ; tests and benchmarks have not found one.
 
     Args:
         features: Embeddings, [sample, dim].
@@ -93,12 +92,12 @@ def cross_validated_svm(
         scale: False is the references' protocol. True standardises features by mean and deviation of each training
             set, which is fairer: pooled sums of large graphs drown all else, and the kernel with them.
         jobs: Threads; by default as many as torch has. Changes nothing but the time.
-        progress: Told how many training sets are done, always from the thread that calls this.
+        progress: Called with the number of finished training sets, always from the calling thread.
 
     Note:
         A class that is too small to be in every fold is treated as scikit-learn does, with a warning.
 
-        Memory: two matrices of all pairs of samples as doubles, and about three more for each thread.
+        Memory: about two matrices of all pairs of samples as doubles for each thread, and libsvm's cache of 200 MB.
 
     Example:
         >>> features = torch.eye(2).repeat(20, 1) + torch.linspace(0, 0.1, 40)[:, None]
@@ -117,20 +116,20 @@ def cross_validated_svm(
     inner = [split for rest, _ in outer for split in _splits_within(rest, y, inner_folds)] if len(costs) > 1 else []
     warn_of_small_classes(y, folds, inner_folds if inner else 0)
     total = len(inner) + len(outer)
+    accuracies_on = partial(_accuracies, x, y, scale=scale)
     with ThreadPoolExecutor(jobs, thread_name_prefix="pucl-svm") as threads:
-        distances = _scaled_distances(x) if scale else _shared_distances(x, threads)
         validation: tuple[tuple[float, ...], ...] = ()
         chosen = (costs[0],) * folds
         if inner:
-            results = threads.map(lambda split: _accuracies(distances, y, split, costs), inner)
-            scores = list(_told(results, progress, 0, total))
+            results = threads.map(lambda split: accuracies_on(split, costs), inner)
+            scores = list(_reported(results, progress, 0, total))
             # Costs before folds in memory: the mean is then summed in scikit-learn's order, and equals stay equals.
             by_cost = np.ascontiguousarray(np.reshape(scores, (folds, inner_folds, len(costs))).swapaxes(1, 2))
             means = by_cost.mean(axis=2)
             validation = tuple(map(tuple, means.tolist()))
             chosen = tuple(costs[place] for place in means.argmax(axis=1))
-        results = threads.map(lambda split, cost: _accuracies(distances, y, split, (cost,)), outer, chosen)
-        accuracies = tuple(accuracy for (accuracy,) in _told(results, progress, len(inner), total))
+        results = threads.map(lambda split, cost: accuracies_on(split, (cost,)), outer, chosen)
+        accuracies = tuple(accuracy for (accuracy,) in _reported(results, progress, len(inner), total))
     return SVMResult(accuracies=accuracies, costs=chosen, validation=validation)
 
 
@@ -149,64 +148,34 @@ def _splits_within(places: NDArray[np.intp], y: Classes, folds: int) -> list[Spl
     return [Split(places[train], places[held]) for train, held in stratified_splits(y[places], folds, None)]
 
 
-def _accuracies(distances: Distances, y: Classes, split: Split, costs: tuple[float, ...]) -> list[float]:
-    """For each C, the share of what is held back that is classified rightly after training on the rest."""
-    solver = need_solver()
-    gamma, within, across = distances(split)
-    for squared in (within, across):
-        np.exp(np.multiply(squared, -gamma, out=squared), out=squared)
+def _accuracies(x: Matrix, y: Classes, split: Split, costs: tuple[float, ...], *, scale: bool) -> list[float]:
+    """For each C, the accuracy on the held-out samples after training on the others."""
+    from sklearn.metrics.pairwise import rbf_kernel  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    make = need_machine()
+    train, held = x[split.train], x[split.held]
     learned, truth = y[split.train], y[split.held]
-    classes, sizes = np.unique(learned, return_counts=True)
-    starts, order = np.append(0, sizes.cumsum()), learned.argsort(kind="stable")
-    kernels, diagonal = within.astype(np.float32)[np.ix_(order, order)], within.diagonal()[order]
-    across = across.take(order, axis=1)
-    return [
-        float(np.mean(classes[solver.classify(kernels, diagonal, across, starts, cost)] == truth)) for cost in costs
-    ]
+    if scale:
+        scaler = StandardScaler().fit(train)
+        train, held = scaler.transform(train), scaler.transform(held)
+    gamma = _gamma(train)
+    within, across = rbf_kernel(train, gamma=gamma), rbf_kernel(held, train, gamma=gamma)
+    machines = (make(C=cost, kernel="precomputed").fit(within, learned) for cost in costs)
+    return [float(np.mean(machine.predict(across) == truth)) for machine in machines]
 
 
-def need_solver() -> ModuleType:
-    """Imported when it is needed: what compiles it is an extra, and takes a second."""
+def need_machine() -> Any:
+    """scikit-learn's ``SVC``, imported on first use, since it is an extra."""
     try:
-        from pucl.evaluation import solver  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ExtraMissingError("the support vector machine", "numba") from error
-    return solver
-
-
-def _shared_distances(x: Matrix, threads: ThreadPoolExecutor) -> Distances:
-    """Squared distances of all pairs, once for every training set."""
-    by_products = _solver_distances(x)
-    by_differences = np.empty_like(by_products)
-
-    def fill(start: int) -> None:
-        block, rest = slice(start, start + BLOCK), slice(start, None)
-        by_differences[block, rest] = _decision_distances(x[block], x[rest])
-        by_differences[rest, block] = by_differences[block, rest].T
-
-    list(threads.map(fill, range(0, len(x), BLOCK)))
-
-    def distances(split: Split) -> tuple[float, Matrix, Matrix]:
-        train, held = split
-        return _gamma(x[train]), by_products[np.ix_(train, train)], by_differences[np.ix_(held, train)]
-
-    return distances
-
-
-def _scaled_distances(x: Matrix) -> Distances:
-    """Squared distances after features are standardised by the mean and deviation of each training set."""
-    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-
-    def distances(split: Split) -> tuple[float, Matrix, Matrix]:
-        scaler = StandardScaler().fit(x[split.train])
-        train, held = scaler.transform(x[split.train]), scaler.transform(x[split.held])
-        return _gamma(train), _solver_distances(train), _decision_distances(held, train)
-
-    return distances
+        from sklearn.svm import SVC  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError as error:
+        raise ExtraMissingError("the support vector machine", "scikit-learn") from error
+    return SVC
 
 
 def _gamma(x: Matrix) -> float:
-    """scikit-learn's ``gamma="scale"``."""
+    """scikit-learn's ``gamma="scale"``, with an error where it would be infinite."""
     variance = float(x.var())
     gamma = 1 / (x.shape[1] * variance) if variance else 1.0
     if gamma == math.inf:
@@ -216,38 +185,8 @@ def _gamma(x: Matrix) -> float:
     return gamma
 
 
-def _solver_distances(x: Matrix) -> Matrix:
-    """Between all samples as libsvm's solver has them, |a|^2 + |b|^2 - 2 ab."""
-    distances = np.empty((len(x), len(x)))
-    norms = _dots(x, x)
-    for start in range(0, len(x), BLOCK):
-        block, rest = slice(start, start + BLOCK), slice(start, None)
-        distances[block, rest] = norms[block, None] + norms[rest] - 2 * _dots(x[block, None], x[rest])
-        distances[rest, block] = distances[block, rest].T
-    return distances
-
-
-def _decision_distances(held: Matrix, train: Matrix) -> Matrix:
-    """Between samples as libsvm's predictions have them, |a - b|^2."""
-    distances = np.empty((len(held), len(train)))
-    for place, sample in enumerate(held):
-        differences = train - sample
-        distances[place] = _dots(differences, differences)
-    return distances
-
-
-def _dots(a: Matrix, b: Matrix) -> Matrix:
-    """The products of vectors along the last axis; axes before it are broadcast.
-
-    Each is one call of the ``dot`` of BLAS, as in libsvm. A product of matrices is faster, but adds up in another
-    order, and where C is large the solver's path depends on the last bits.
-    """
-    products: Matrix = np.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
-    return products
-
-
-def _told(results: Iterable[Result], progress: Progress | None, before: int, total: int) -> Iterator[Result]:
-    """Results as they come, each of them told."""
+def _reported(results: Iterable[Result], progress: Progress | None, before: int, total: int) -> Iterator[Result]:
+    """Yield results and report progress."""
     for done, result in enumerate(results, before + 1):
         if progress is not None:
             progress(done, total)

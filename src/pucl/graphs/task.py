@@ -16,7 +16,7 @@ from pucl.data.choosing import checksum, evenly
 from pucl.evaluation import FullBatchLinearProbe, KNNProbe, Monitor, Probe, cross_validated, cross_validated_svm
 from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.evaluation.folds import FOLDS, can_be_folded
-from pucl.evaluation.svm import need_solver
+from pucl.evaluation.svm import need_machine
 from pucl.graphs.config import GraphConfig
 from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphSet
@@ -96,9 +96,9 @@ class GraphTask:
         }
 
     def need_packages(self) -> None:
-        """What compiles support vector machines."""
+        """Raise if scikit-learn is missing and a support vector machine is asked for."""
         if self.can_be_probed() and MACHINES.keys() & set(self.config.probes.split(",")):
-            need_solver()
+            need_machine()
 
     def monitor(self, framework: nn.Module) -> Callable[[], float] | None:
         """Nearest neighbours among the graphs."""

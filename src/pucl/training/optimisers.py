@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from pucl.shapes import Tensor
 from pucl.texts import did_you_mean
 
 Schedule = Literal["cosine", "constant", "step"]
@@ -18,32 +17,7 @@ MILESTONES = (1 / 2, 2 / 3, 5 / 6)  # CMC's: epochs 120, 160 and 200 of 240.
 DECAY = 0.1
 
 
-class _ByGroup(Optimizer):
-    """An optimiser whose step is a move of each group of its parameters."""
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Move every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            self.move(group)
-        return loss
-
-    def move(self, group: dict[str, Any]) -> None:
-        """Move the parameters of a group that have a gradient."""
-        raise NotImplementedError
-
-
-class LARS(_ByGroup):
+class LARS(Optimizer):
     r"""Stochastic gradient descent whose step in each layer is a fixed share of that layer's weights.
 
     With gradient g, weights w and velocity v of one parameter,
@@ -89,12 +63,26 @@ class LARS(_ByGroup):
         defaults = {"lr": lr, "momentum": momentum, "trust": trust}
         super().__init__([group for group in groups if group["params"]], defaults)
 
-    def move(self, group: dict[str, Any]) -> None:  # noqa: D102 (the base class says it)
-        for weights in group["params"]:
-            if weights.grad is not None:
-                self._move_one(weights, group)
+    @overload
+    def step(self, closure: None = None) -> None: ...
 
-    def _move_one(self, weights: nn.Parameter, group: dict[str, Any]) -> None:
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Move every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for weights in group["params"]:
+                if weights.grad is not None:
+                    self._move(weights, group)
+        return loss
+
+    def _move(self, weights: nn.Parameter, group: dict[str, Any]) -> None:
         assert weights.grad is not None  # noqa: S101 - for the type checker: the caller has looked.
         update = weights.grad
         if group["weight_decay"]:
@@ -111,80 +99,9 @@ class LARS(_ByGroup):
         weights.sub_(velocity)
 
 
-class QuickAdam(_ByGroup, Adam):
-    """torch's fused Adam to the same bits, with less around its one call that moves all weights.
-
-    torch sorts the parameters by device and type at every step, and raises a counter of its own for each. For a network
-    of 34 small parameters that takes three times as long as the call. Here they are of one device and type, and their
-    counters are parts of one tensor. The state is torch's.
-
-    Args:
-        parameters: What is trained.
-        lr: The step size.
-        betas: The shares of the running means of gradients and of their squares that stay.
-        weight_decay: How hard weights are drawn to zero.
-    """
-
-    def __init__(
-        self, parameters: list[nn.Parameter], lr: float, betas: tuple[float, float], weight_decay: float
-    ) -> None:
-        super().__init__(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
-        self._step_supports_amp_scaling = False  # A gradient scaler is to divide and to skip by itself.
-
-    def move(self, group: dict[str, Any]) -> None:  # noqa: D102 (the base class says it)
-        if group["amsgrad"] or group.get("decoupled_weight_decay"):
-            raise ValueError("QuickAdam is Adam: expected neither amsgrad nor decoupled weight decay, got one of them")
-        moved = [weights for weights in group["params"] if weights.grad is not None]
-        if not moved:
-            return
-        states = [self._state_of(weights) for weights in moved]
-        beta1, beta2 = group["betas"]
-        torch._fused_adam_(  # What torch's own step comes to.
-            moved,
-            [weights.grad for weights in moved],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [],
-            self._count(states),
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=group["maximize"],
-        )
-
-    def _state_of(self, weights: nn.Parameter) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[weights]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=weights.device)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weights), torch.zeros_like(weights)
-        return state
-
-    def _count(self, states: list[dict[str, Any]]) -> list[Tensor]:
-        """The counters of these states, one higher."""
-        parts = [state["step"] for state in states]
-        counters = parts[0]._base  # The tensor that it is a part of.
-        # Of none, or of another than its neighbours: it is the first step, or a state was loaded.
-        if counters is None or counters.shape != (len(parts),) or any(part._base is not counters for part in parts):
-            counters = torch.stack(parts)
-            parts = list(counters.unbind())
-            for state, part in zip(states, parts, strict=True):
-                state["step"] = part
-        counters += 1
-        return parts
-
-
 def _adam(parameters: list[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> Optimizer:
-    betas = (momentum, 0.999)
-    if (
-        len({(parameter.device, parameter.dtype) for parameter in parameters}) == 1
-        and parameters[0].device.type == "cpu"
-    ):
-        return QuickAdam(parameters, lr, betas, weight_decay)
     # Fused is one pass over the weights where torch's default is a dozen.
-    return Adam(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
+    return Adam(parameters, lr=lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=True)
 
 
 def _sgd(parameters: list[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> Optimizer:

@@ -1,17 +1,13 @@
-"""The operators that views are made of: whole batches at once, each image with parameters of its own.
+"""Operators on batches of images in their usual order of axes: crops, normalisation and CIE Lab.
 
-They are torchvision's, in floating point from 0 to 1: the same weights, borders and clamps, without a loop over images
-and without rounding to 8 bits in between. All of them are functions of their arguments; where chance comes in is
-`pucl.images.views.recipes`, and how the work is done is `pucl.images.views.planes`.
-
-Parameters may be on the CPU while images are elsewhere. That is even the better way: what decides about the *shape* of
-the work (how many images are blurred) is then known without waiting for the device.
+Crops are torchvision's, in floating point from 0 to 1. Colour jitter, greyscale and blur work on planes, see
+`pucl.images.views.planes`. Random parameters are drawn in `pucl.images.views.recipes`.
 """
 
 import torch
 
 from pucl.images.views import planes
-from pucl.images.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION, constants, indices
+from pucl.images.views.planes import constants
 from pucl.shapes import Bool, Float, Int, Tensor
 
 # As in skimage: sRGB to XYZ under D65 as seen by the 2 degree observer, and XYZ to CIE Lab.
@@ -58,100 +54,6 @@ def resized_crop(
     return planes.as_images(planes.crop(images, top, left, height, width, size, flipped=flipped, antialias=antialias))
 
 
-def flip(
-    images: Float[Tensor, "batch 3 height width"], which: Bool[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Mirror some images left to right."""
-    chosen = indices(which, images)
-    return images.index_copy(0, chosen, images.index_select(0, chosen).flip(3))
-
-
-def adjust_brightness(
-    images: Float[Tensor, "batch 3 height width"], factor: Float[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Mix each image with black: ``f x``, clamped to 0..1."""
-    return _adjusted(images, factor, BRIGHTNESS)
-
-
-def adjust_contrast(
-    images: Float[Tensor, "batch 3 height width"], factor: Float[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Mix each image with the mean of its grey: ``f x + (1 - f) mean(grey(x))``, clamped to 0..1."""
-    return _adjusted(images, factor, CONTRAST)
-
-
-def adjust_saturation(
-    images: Float[Tensor, "batch 3 height width"], factor: Float[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Mix each image with its grey: ``f x + (1 - f) grey(x)``, clamped to 0..1."""
-    return _adjusted(images, factor, SATURATION)
-
-
-def adjust_hue(
-    images: Float[Tensor, "batch 3 height width"], factor: Float[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Turn the hue of each image by a share of the full circle, at the same saturation and value of HSV.
-
-    Args:
-        images: From 0 to 1.
-        factor: Turns, of any size and sign.
-    """
-    return _adjusted(images, factor, HUE)
-
-
-def jitter(
-    images: Float[Tensor, "batch 3 height width"],
-    factors: Float[Tensor, "batch 4"],
-    order: Int[Tensor, "batch 4"],
-    which: Bool[Tensor, " batch"],
-) -> Float[Tensor, "batch 3 height width"]:
-    """Adjust brightness, contrast, saturation and hue of some images, in an order of its own for each.
-
-    Args:
-        images: From 0 to 1.
-        factors: Columns `BRIGHTNESS`, `CONTRAST`, `SATURATION` (1 changes nothing) and `HUE` (0 changes nothing).
-        order: A permutation of these four column numbers for each image, the first to be applied first.
-        which: Images that are adjusted at all.
-    """
-    order, factors = order.cpu(), factors.cpu()
-    sequence, groups = planes.by_turn_of_hue(order, which.cpu())
-    chosen = sequence[: sum(groups)]
-    colours = _planes_of(images.index_select(0, chosen.to(images.device)))
-    planes.jitter(colours, factors[chosen], order[chosen], groups)
-    return images.index_copy(0, chosen.to(images.device), colours.transpose(0, 1))
-
-
-def greyscale(
-    images: Float[Tensor, "batch 3 height width"], which: Bool[Tensor, " batch"]
-) -> Float[Tensor, "batch 3 height width"]:
-    """Replace red, green and blue of some images by ``.2989 r + .587 g + .114 b``."""
-    colours = _planes_of(images)
-    planes.greyscale(colours, which)
-    return planes.as_images(colours)
-
-
-def blur(
-    images: Float[Tensor, "batch 3 height width"],
-    sigma: Float[Tensor, " batch"],
-    kernel: int,
-    which: Bool[Tensor, " batch"],
-) -> Float[Tensor, "batch 3 height width"]:
-    r"""Convolve some images with a Gaussian, cut off at ``kernel`` pixels and made to sum to one.
-
-    Rows and columns are blurred by a matrix each, :math:`B = \sum_k g_k S_k` with weights
-    :math:`g_k \propto e^{-k^2 / 2\sigma^2}` and shifts :math:`S_k` that reflect at the border: ``dcb|abcd|cba``.
-
-    Args:
-        images: Of any range.
-        sigma: Width of each image's Gaussian in pixels, above 0; of no importance where ``which`` is False.
-        kernel: Side of the window, odd; at most ``2 * side - 1`` of the images.
-        which: Images that are blurred.
-    """
-    colours = _planes_of(images)
-    planes.blur(colours, sigma, kernel, which)
-    return planes.as_images(colours)
-
-
 def normalise(
     images: Float[Tensor, "batch channel height width"],
     mean: tuple[float, ...],
@@ -190,18 +92,6 @@ def split_lab(
     """CMC's two views of an RGB image: its lightness and its colour, each brought to about -1..1."""
     lab = normalise(rgb_to_lab(images), LAB_MEAN, LAB_STD, inplace=True)
     return lab[:, :1], lab[:, 1:]
-
-
-def _adjusted(
-    images: Float[Tensor, "batch 3 height width"], factor: Float[Tensor, " batch"], operator: int
-) -> Float[Tensor, "batch 3 height width"]:
-    colours = _planes_of(images)
-    planes.adjust(colours, factor, operator)
-    return planes.as_images(colours)
-
-
-def _planes_of(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "3 batch height width"]:
-    return images.transpose(0, 1).clone(memory_format=torch.contiguous_format)
 
 
 def _switch(values: Tensor, threshold: float, *, below: Tensor, above: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Images as three planes, [3, batch, height, width]: the operators that views are made of, changing planes in place.
 
 They are torchvision's, in floating point from 0 to 1: the same weights, borders and clamps, without a loop over images
-and without rounding to 8 bits in between. `pucl.images.views.operators` has them for images in their usual order.
+and without rounding to 8 bits in between. `pucl.images.views.operators` works on images in their usual order of axes.
 
 Red, green and blue apart are what makes them fast. Colour operators read one number of each plane and write one; with
 the planes of all images one after the other these are long runs of memory, and a matrix for each image fits each of its
@@ -92,8 +92,8 @@ def jitter(
 
     Args:
         planes: Of all images, those that are not jittered at the end.
-        factors: Of each image, as for `pucl.images.views.operators.jitter`.
-        order: Of each image.
+        factors: Columns `BRIGHTNESS`, `CONTRAST`, `SATURATION` (1 changes nothing) and `HUE` (0 changes nothing).
+        order: A permutation of these four column numbers for each image, the first to be applied first.
         groups: How many images there are whose hue is first, second, third and last.
     """
     jittered = sum(groups)
@@ -116,17 +116,6 @@ def jitter(
                 _mix(piece, *coefficients[step, :, part])
 
 
-def adjust(planes: Float[Tensor, "3 batch height width"], factor: Float[Tensor, " batch"], operator: int) -> None:
-    """Change brightness, contrast, saturation or hue of all images."""
-    if operator == HUE:
-        repeats, sixths = _in_sixths(factor, planes)
-        _turn_hue(planes, sixths, repeats)
-        return
-    factor = factor.to(planes)[:, None, None]
-    share, none = 1 - factor, torch.zeros_like(factor)
-    _mix(planes, factor, share if operator == SATURATION else none, share if operator == CONTRAST else none)
-
-
 def greyscale(planes: Float[Tensor, "3 batch height width"], which: Bool[Tensor, " batch"]) -> None:
     """Replace red, green and blue of some images by their grey."""
     chosen = indices(which, planes)
@@ -142,7 +131,17 @@ def blur(
     kernel: int,
     which: Bool[Tensor, " batch"],
 ) -> None:
-    """Convolve some images with a Gaussian, as `pucl.images.views.operators.blur` describes it."""
+    r"""Convolve some images with a Gaussian, cut off at ``kernel`` pixels and made to sum to one.
+
+    Rows and columns are blurred by a matrix each, :math:`B = \sum_k g_k S_k` with weights
+    :math:`g_k \propto e^{-k^2 / 2\sigma^2}` and shifts :math:`S_k` that reflect at the border: ``dcb|abcd|cba``.
+
+    Args:
+        planes: Of any range.
+        sigma: Width of each image's Gaussian in pixels, above 0; ignored where ``which`` is False.
+        kernel: Side of the window, odd; at most ``2 * side - 1`` of the images.
+        which: Images that are blurred.
+    """
     height, width = planes.shape[2:]
     if kernel < 1 or kernel % 2 == 0 or kernel // 2 >= min(height, width):
         raise ValueError(

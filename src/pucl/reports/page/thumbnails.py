@@ -1,1 +1,0 @@
-"""Pictures and graphs, each small enough that thousands fit into a page."""
