@@ -1,6 +1,7 @@
 """Text for people: numbers, counts and tables, what may go to a terminal, "did you mean" and what to install."""
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -46,6 +47,16 @@ def counted(count: int, noun: str) -> str:
         ('1 epoch', '1,200 epochs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def slug(name: str) -> str:
+    """A name as one level of a path: lower-case letters, digits, dots, hyphens and underscores alone.
+
+    Example:
+        >>> slug("PUCL, alpha 0.1"), slug("+DEB as published")
+        ('pucl-alpha-0.1', 'deb-as-published')
+    """
+    return re.sub(r"[^\w.]+", "-", name.lower()).strip("-.") or "unnamed"
 
 
 def printable(text: str) -> str:

@@ -16,9 +16,10 @@ from pucl.graphs.task import GraphTask
 from pucl.images.task import ImageTask, to_show
 from pucl.reports.curves import panels_of
 from pucl.reports.page.markup import signed
-from pucl.reports.page.records import UNREADABLE, Group, Run, finite
+from pucl.reports.page.records import UNREADABLE, Group, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.reports.page.thumbnails import MOST_NODES, as_text, drawings, sheet
+from pucl.runs.collection import Run
 from pucl.runs.config import NOT_TRAINED, GraphConfig, compares_cosines
 from pucl.runs.lines import PROBES, SHORT, probes_of
 from pucl.runs.statistics import Spread
