@@ -1,11 +1,12 @@
 """Why a correction wins or loses on images: anchors at the floor, the share it assumes, and the length of training."""
 
-import json
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from pucl.images.registry import SOURCES
+from pucl.runs.collection import Collection
 from results.words import certain, markdown, percent
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "table-1"
@@ -86,8 +87,13 @@ def lead(part: dict[str, Any], runs: Path, share: float) -> float | None:
 
 def histories(part: dict[str, Any], row: str, runs: Path) -> list[History]:
     """The metrics of every epoch of the runs of a row."""
-    files = [runs / place / "metrics.jsonl" for place in part["runs"].get(row, [])]
-    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    return [collected(runs).history(path) for path in part["runs"].get(row, [])]
+
+
+@cache
+def collected(runs: Path) -> Collection:
+    """The runs of a table, read once."""
+    return Collection(runs)
 
 
 def assuming(part: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """CIFAR10 in a quarter of an hour: single runs on images."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from pucl.runs.collection import Collection
 from pucl.texts import fixed
 from results.words import OTHER_DIGITS, markdown, percent, spread, tau
 
@@ -13,9 +13,10 @@ RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "cifar10-sma
 def images_page(comparison: dict[str, Any]) -> str:
     """docs/images.md from records/images/cifar10-small."""
     base = comparison["base"]
-    runs = [RUNS / place for places in comparison["runs"].values() for place in places]
-    results = {run: json.loads((run / "result.json").read_text()) for run in runs}
-    machine = json.loads((runs[0] / "environment.json").read_text())
+    runs = Collection(RUNS)
+    paths = [path for paths in comparison["runs"].values() for path in paths]
+    results = {path: runs.result(path) for path in paths}
+    machine = runs.environment(paths[0])
     trained = [result for result in results.values() if "loss" in result]
     slowest = max(result["seconds"] for result in trained) / 60
     lines = [
@@ -33,7 +34,7 @@ def images_page(comparison: dict[str, Any]) -> str:
     ]
     table = []
     for line in comparison["lines"]:
-        mine = [results[RUNS / place] for place in comparison["runs"][line["name"]]]
+        mine = [results[path] for path in comparison["runs"][line["name"]]]
         speeds = [result["samples_per_second"] for result in mine if "samples_per_second" in result]
         cells = [
             line["name"],

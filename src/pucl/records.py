@@ -4,10 +4,12 @@ All records are read here. A file that is damaged, cut short or of another kind 
 """
 
 import dataclasses
+import gzip
 import json
 import types
 import typing
-from collections.abc import Mapping, Set
+import zlib
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +26,9 @@ WORDS = {
 
 
 DAMAGED = "is damaged, or another program wrote it"
+
+MOST_BYTES = 2**30
+"""Most bytes that a compressed file may unpack to; a table of a thousand runs needs ten million."""
 
 
 class DamagedError(ValueError):
@@ -63,15 +68,51 @@ def read_record(file: Path, kind: type[_Kind]) -> _Kind:
 
 def read_lines(file: Path, kind: type[_Kind]) -> list[_Kind]:
     """Read a file that holds one record on each line; see `read_record`."""
-    lines = _text(file).splitlines()
-    return [_parsed(file, line, kind, f"line {number}: ") for number, line in enumerate(lines, 1)]
+    records = []
+    for _, record in each_line(file, kind):
+        if isinstance(record, DamagedError):
+            raise record
+        records.append(record)
+    return records
+
+
+def each_line(file: Path, kind: type[_Kind]) -> Iterator[tuple[int, _Kind | DamagedError]]:
+    """Read a file that holds one record on each line, and continue after a damaged line.
+
+    Args:
+        file: A file with JSON on each line; a name that ends in ``.gz`` is that of a compressed file.
+        kind: The type of the records; see `read_record`.
+
+    Yields:
+        The number of each line, from 1, and its record, or the error that says why the line cannot be read.
+
+    Raises:
+        DamagedError: If the file has no lines of text at all.
+    """
+    for number, line in enumerate(_text(file).splitlines(), 1):
+        try:
+            yield number, _parsed(file, line, kind, f"line {number}: ")
+        except DamagedError as error:
+            yield number, error
 
 
 def _text(file: Path) -> str:
+    content = _unpacked(file) if file.suffix == ".gz" else file.read_bytes()
     try:
-        return file.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DamagedError(file, f"expected text in UTF-8, got a byte that is none at {error.start}") from error
+
+
+def _unpacked(file: Path) -> bytes:
+    try:
+        with gzip.open(file) as packed:
+            content = packed.read(MOST_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DamagedError(file, f"expected a whole file that gzip compressed: {error}") from error
+    if len(content) > MOST_BYTES:
+        raise DamagedError(file, f"expected at most {MOST_BYTES:,} bytes when unpacked, got more")
+    return content
 
 
 def _parsed(file: Path, text: str, kind: type[_Kind], where: str = "") -> _Kind:

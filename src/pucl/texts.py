@@ -2,6 +2,7 @@
 
 import base64
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -51,6 +52,16 @@ def counted(count: int, noun: str) -> str:
         ('1 epoch', '1,200 epochs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def slug(name: str) -> str:
+    """A name as one level of a path: lower-case letters, digits, dots, hyphens and underscores alone.
+
+    Example:
+        >>> slug("PUCL, alpha 0.1"), slug("+DEB as published")
+        ('pucl-alpha-0.1', 'deb-as-published')
+    """
+    return re.sub(r"[^\w.]+", "-", name.lower()).strip("-.") or "unnamed"
 
 
 def printable(text: str) -> str:

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from pucl.cli import main
 from pucl.corrections import PUCL
+from pucl.paper import ablation_figure
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
-from pucl.reports import ablation
 from pucl.runs.lines import make_line
 
 
@@ -49,7 +49,7 @@ def test_axes_end_at_100_percent_and_one_seed_has_no_bars(
         figures.append(figure)
         return b""
 
-    monkeypatch.setattr(ablation, "as_png", keep)
+    monkeypatch.setattr(ablation_figure, "as_png", keep)
     part = part_of_ablation(subject, budget="small")
     lines = [
         make_line(name, config.correction, {seed: {"linear": 1 - 0.01 * seed, "seconds": 1.0} for seed in range(seeds)})
@@ -103,7 +103,7 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
     assert record["priors"] == {"FEW": pytest.approx(0.25, abs=0.02)}
     first = record["settings"][0]
     assert (first["data"], first["variant"], first["probe"]) == ("FEW", "reference", "svm")
-    runs = [out / "FEW" / "reference" / "plain" / f"seed-{seed}" / "result.json" for seed in range(2)]
+    runs = [out / "few" / "reference" / "plain" / f"seed-{seed}" / "result.json" for seed in range(2)]
     validation = [100 * json.loads(run.read_text())["validation"]["svm"] for run in runs]
     assert first["plain"]["mean"] == pytest.approx(sum(validation) / 2)
     (part,) = json.loads((out / "table.json").read_text())["data"].values()
@@ -114,8 +114,8 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_variant_that_fails_is_told(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    (out / "FEW" / "reference" / "oracle" / "seed-0").mkdir(parents=True)
-    (out / "FEW" / "reference" / "oracle" / "seed-0" / "thesis.tex").write_text("mine")
+    (out / "few" / "reference" / "oracle" / "seed-0").mkdir(parents=True)
+    (out / "few" / "reference" / "oracle" / "seed-0" / "thesis.tex").write_text("mine")
     command = ["ablate", "graphs", f"--data={few_graphs}", "--variants=reference", "--seeds=2", "--workers=1"]
     assert main([*command, "--no-page", "--root", str(tmp_path), "--out", str(out)]) == 1
     assert "failed: FEW/reference, oracle, seed 0: " in capsys.readouterr().err

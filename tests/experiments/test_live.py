@@ -212,7 +212,8 @@ def make_live(out: Path, *places: str) -> Live:
     for place in places:
         (out / place).mkdir(parents=True)
     names = {place: place.replace("/seed-", ", seed ") for place in places}
-    return Live(names, out, 2, lambda positions: f"{len(positions)} positions")
+    rows = {place: (place.split("/")[0], "") for place in places}
+    return Live(names, rows, out, 2, lambda positions: f"{len(positions)} positions")
 
 
 def test_renewed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

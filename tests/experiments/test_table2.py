@@ -54,7 +54,7 @@ def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: 
     assert record["command"].startswith("pucl table 2 --data")
     few = record["data"]["FEW"]
     assert [line["name"] for line in few["lines"]] == SOME.split(";")
-    assert few["runs"]["+PUCL 0.1"] == ["FEW/+PUCL 0.1/seed-0", "FEW/+PUCL 0.1/seed-1"]
+    assert few["runs"]["+PUCL 0.1"] == ["few/pucl-0.1/seed-0", "few/pucl-0.1/seed-1"]
     assert record["processor_seconds"] > 0
     lines = {line["name"]: Line.from_json({k: v for k, v in line.items() if k != "paper"}) for line in few["lines"]}
     for name, line in lines.items():
@@ -65,7 +65,7 @@ def test_a_table_and_the_same_again(command: list[str], tmp_path: Path, capsys: 
         assert line.by_seed["svm"] == tuple(100 * result["svm"] for result in results if result is not None)
     assert lines["+PUCL 0.1"].tau_plus == pytest.approx(0.1 * 0.98 / (1 - 0.1 * 0.02))
     assert lines["raw features"].floored is None
-    published = RunDirectory(tmp_path / "out" / "FEW" / "+Hard as published" / "seed-0").config()
+    published = RunDirectory(tmp_path / "out" / "few" / "hard-as-published" / "seed-0").config()
     assert isinstance(published, InfoGraphConfig)
     assert published.compat == "hcl"
     table = list(csv.DictReader(io.StringIO((tmp_path / "out" / "table.csv").read_text())))
@@ -103,7 +103,7 @@ def test_a_table_that_was_stopped_goes_on(command: list[str], tmp_path: Path) ->
     """Half of it is there already, one run without its end: that one alone is made again, to the same digits."""
     assert main([*command, "--seeds=1"]) == 0
     whole = (tmp_path / "out" / "table.csv").read_text()
-    place = tmp_path / "out" / "FEW" / "+PUCL 0.1" / "seed-0"
+    place = tmp_path / "out" / "few" / "pucl-0.1" / "seed-0"
     (place / "result.json").unlink()
     (place / "metrics.jsonl").unlink()
     before = written(tmp_path / "out")
@@ -129,7 +129,7 @@ def test_what_fails_is_told_and_the_rest_kept(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of one set of graphs nothing comes, of the other one row is short of a seed."""
-    for place in ("FEW/+PUCL 0.1/seed-0", "shapes/InfoGraph/seed-0", "shapes/InfoGraph/seed-1"):
+    for place in ("few/pucl-0.1/seed-0", "shapes/infograph/seed-0", "shapes/infograph/seed-1"):
         (tmp_path / "out" / place).mkdir(parents=True)
         (tmp_path / "out" / place / "thesis.tex").write_text("mine")
     data = command[3]
@@ -192,7 +192,7 @@ def test_a_directory_without_a_name_has_one(few_graphs: Path, tmp_path: Path, mo
     parts = parts_of_table2(["."], rows=["raw features"], seeds=1, changes={"probes": "knn"})
     made = make_table(parts, tmp_path / "out")
     assert list(made.lines) == ["FEW"]
-    assert made.as_json()["data"]["FEW"]["runs"] == {"raw features": ["FEW/raw features/seed-0"]}
+    assert made.as_json()["data"]["FEW"]["runs"] == {"raw features": ["few/raw-features/seed-0"]}
 
 
 def line(name: str, mean: float, difference: Difference | None) -> Line:

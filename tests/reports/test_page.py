@@ -23,6 +23,7 @@ from pucl.images.registry import load
 from pucl.reports.page import BYTES, as_script, space, write_report
 from pucl.reports.page.colours import CLASSES, DARK, LEGIBLE, LIGHT, OTHER, SAME, SEEN, contrast, on_dark, row_colours
 from pucl.reports.page.records import gather
+from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS
 
 
 def main_of(page: str) -> str:
@@ -151,6 +152,7 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
     (copy / "plain" / "seed-0" / "result.json").write_text('{"linear": "high", "seconds": 1}')
     (copy / "plain" / "seed-1" / "embeddings.npz").write_bytes(b"PK\x03\x04 and no more")
     shutil.rmtree(copy / "untrained" / "seed-0")
+    (copy / "runs.jsonl").unlink()
     (tmp_path / "other").mkdir()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "comparison.json").write_text("[]")
@@ -179,6 +181,22 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
     (part,) = record_in(page)["parts"]
     assert len(part["rows"]) == 3  # The record of the comparison is whole.
     assert [each["row"] for each in part["space"]["maps"]] == [0]
+
+
+@pytest.mark.usefixtures("plain_layout")
+def test_a_page_from_a_collection_alone(comparison: Path, tmp_path: Path) -> None:
+    """Without directories of runs there are the same numbers and curves, and no map."""
+    (tmp_path / "alone").mkdir()
+    for name in (RUNS, METRICS, ENVIRONMENTS, "comparison.json"):
+        shutil.copy(comparison / name, tmp_path / "alone" / name)
+    (whole,) = record_in(page_of(tmp_path, comparison))["parts"]
+    page = page_of(tmp_path, tmp_path / "alone")
+    (part,) = record_in(page)["parts"]
+    assert part["rows"] == whole["rows"]
+    assert part["curves"] == whole["curves"]
+    assert len(part["curves"][0]["rows"]) == 2
+    assert "There is no map: none of the runs has embeddings here" in page
+    assert "What could not be read" not in page
 
 
 def test_nothing_readable_is_a_page_too(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.table1 import BUDGETS
 from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
+from pucl.runs.collection import RUNS
 from pucl.runs.display import Display
 from pucl.texts import say
 
@@ -109,7 +110,7 @@ def _run_graphs(arguments: argparse.Namespace, out: Path) -> int:
     display.close()
     say(graph_settings.as_text(settings))
     tell_failed(failed)
-    say(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N")
+    say(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N, collected in {RUNS}")
     say(f"page:  {page_of(out, arguments)}")
     return 1 if failed else 0
 

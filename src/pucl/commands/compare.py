@@ -29,6 +29,7 @@ from pucl.progress import Line
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
 from pucl.runs.build import modality_of
+from pucl.runs.collection import RUNS
 from pucl.runs.compare import Comparison, compare_corrections
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     display.close()
     say(as_text(comparison.lines))
     tell_failed(words for line in comparison.lines for words in line.failed)
-    say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")
+    say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N, collected in {RUNS}")
     say(f"plots: {draw(comparison, base, out)}")
     say(f"page:  {page_of(out, arguments)}")
     return 1 if any(line.failed for line in comparison.lines) else 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from pucl.commands.naming import suffix_of
 from pucl.devices import usable_cores
 from pucl.progress import Line, duration
+from pucl.runs.collection import RUNS
 from pucl.runs.display import Display
 from pucl.runs.grid import Means
 from pucl.runs.tables import Part, Table, as_text, make_table
@@ -64,7 +65,7 @@ def add_means(parser: argparse.ArgumentParser, *, workers: str = "as many as the
         default=[],
         metavar="DIR",
         help="copy finished runs of the same configuration from this directory or below it, in place of running them "
-        "once more; may be given several times",
+        "once more; may be given several times. A collection (runs.jsonl) has no encoders: its runs are run again",
     )
 
 
@@ -121,7 +122,7 @@ def print_table(parts: Sequence[Part], out: Path, arguments: argparse.Namespace)
     say(as_text(made))
     tell_failed(made.failed)
     say(f"\nall runs together took {duration(made.seconds)} of one core")
-    say(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N")
+    say(f"table: {out / 'table.json'} and table.csv\nruns:  {out}/PART/ROW/seed-N, collected in {RUNS}")
     return made
 
 

@@ -1,6 +1,7 @@
 """Write one page of what runs came to, to read, to show and to look for hidden positives in.
 
-RUN is the directory of a run, of a comparison (`pucl compare`) or of a table (`pucl table`); several make one page. The
+RUN is the directory of a run, of a comparison (`pucl compare`), of a table (`pucl table`) or of a collection
+(`pucl runs --collect`); several make one page. A page of a collection has no maps, since there are no embeddings. The
 page has the table, learning curves, a map of the embeddings, and for any sample the unlabelled ones that are nearest to
 it, by rank and similarity, and by class where there are labels. It is a single file that needs no network.
 

@@ -2,20 +2,24 @@
 
   pucl runs                                  all runs in ./runs
   pucl runs DIR --where correction=pucl --where seed=0 --state finished
+  pucl runs DIR --collect OUT                their records in three files, without encoders and embeddings
 
 A run is finished (it has a result), begun (a checkpoint or metrics), waiting (a configuration and nothing more) or
 damaged (it cannot be read, and is left alone). --where takes any field of the configuration or setting of the
-correction.
+correction. Runs are found in directories of their own and in collections: runs.jsonl, metrics.jsonl.gz and
+environments.json, as comparisons, tables and ablations also leave them.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from pucl.config import choose
 from pucl.files import check_folder, write_json
 from pucl.frameworks.recipes import known_names
 from pucl.progress import duration
-from pucl.runs.catalogue import STATES, Entry, find_runs
+from pucl.runs.catalogue import FINISHED, STATES, Entry, find_runs
+from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS, write_collection
 from pucl.texts import counted, percent, printable, say, table
 
 
@@ -30,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", metavar="NAME", help=f"only {', '.join(STATES)}")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write all that is known of them to this file as well"
+    )
+    parser.add_argument(
+        "--collect", type=Path, metavar="OUT", help="write the records of the finished ones to this directory as well"
     )
 
 
@@ -54,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(arguments.json, {"runs": [each.as_json() for each in chosen]})
         say(f"written: {arguments.json}")
+    if arguments.collect is not None:
+        say(_collect(chosen, arguments.directory, arguments.collect))
     return 0
 
 
@@ -70,6 +79,17 @@ def _cells(entry: Entry, top: Path) -> list[str]:
     seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
     about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]
     return [place, entry.state, *about, accuracy, seconds]
+
+
+def _collect(chosen: Sequence[Entry], top: Path, out: Path) -> str:
+    """Write a collection of the finished runs, and say in words what it has."""
+    finished = [each for each in chosen if each.state == FINISHED]
+    if not finished:
+        raise ValueError(f"--collect writes the records of finished runs: expected one at least, got none in {top}")
+    write_collection(out, {each.path.relative_to(top).as_posix(): each.run() for each in finished})
+    rest = len(chosen) - len(finished)
+    left_out = f"; {counted(rest, 'run')} not finished or damaged, left out" if rest else ""
+    return f"written: {out / RUNS} ({counted(len(finished), 'run')}{left_out}), {METRICS} and {ENVIRONMENTS}"
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pucl.files import write_json
 from pucl.frameworks.recipes import recipe
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.tu_collection import known_graphs
-from pucl.runs.compare import check_some_finished, grid_of, origin
+from pucl.runs.compare import check_some_finished, collect_finished, grid_of, origin
 from pucl.runs.display import Display
 from pucl.runs.grid import Means, run_grid
 from pucl.runs.lines import PROBES as ACCURACIES
@@ -105,16 +105,18 @@ def search_settings(
         for name, place in places.items()
         for variant in variants
     }
-    jobs = [job for place, rows in grid.items() for job in grid_of(rows, seeds, str(Path(*place)))]
+    names = {place: "/".join(place) for place in grid}
+    jobs = [job for place, rows in grid.items() for job in grid_of(rows, seeds, names[place])]
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
+    collect_finished(out, done, display)
     results: dict[tuple[str, str], dict[str, dict[int, dict[str, Any]]]] = {
         place: {row: {} for row in rows} for place, rows in grid.items()
     }
     for each in done:
         if each.result is not None:
-            name, variant, row, _ = Path(each.job.place).parts
-            results[name, variant][row][each.job.config.seed] = each.result
+            name, variant = each.job.part.split("/")
+            results[name, variant][each.job.row][each.job.config.seed] = each.result
     settings = [
         _setting(*place, probe, rows, seeds=sorted(common))
         for place, rows in results.items()
@@ -131,7 +133,7 @@ def search_settings(
         },
     )
     parts = [
-        Part(name=str(Path(*place)), rows=rows, base=PLAIN, seeds=seeds, note="accuracy on validation folds")
+        Part(name=names[place], rows=rows, base=PLAIN, seeds=seeds, note="accuracy on validation folds")
         for place, rows in grid.items()
     ]
     made = write_table(out, parts, [replace(each, result=_validated(each.result)) for each in done], command)

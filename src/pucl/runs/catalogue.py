@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pucl.config import RunConfig
+from pucl.records import DamagedError
+from pucl.runs.collection import RUNS, Collection, Run, read_run
 from pucl.runs.directory import RunDirectory
 from pucl.runs.lines import PROBES
 
@@ -19,11 +21,12 @@ class Entry:
     """One run that was found.
 
     Args:
-        path: Its directory.
+        path: Its directory; of a damaged line of a collection, the file.
         state: Out of `STATES`.
         config: What it is; None where that cannot be read.
         result: What it came to; None where it has come to nothing yet.
         problem: Why it cannot be read; empty where it can.
+        collection: Where its record is, if it has no directory.
     """
 
     path: Path
@@ -31,6 +34,7 @@ class Entry:
     config: RunConfig | None = None
     result: dict[str, Any] | None = None
     problem: str = ""
+    collection: Collection | None = None
 
     @property
     def accuracy(self) -> tuple[str, float] | None:
@@ -47,6 +51,12 @@ class Entry:
         known["data"].append(Path(self.config.data).name)  # As tables have it.
         return all(any(_same(have, value) for have in known.get(name, [])) for name, value in wanted.items())
 
+    def run(self) -> Run:
+        """Everything that is recorded of it, read from its directory or its collection."""
+        if self.collection is None:
+            return read_run(self.path)
+        return self.collection.run(self.path.relative_to(self.collection.directory).as_posix())
+
     def as_json(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
         return {
@@ -59,12 +69,40 @@ class Entry:
 
 
 def find_runs(top: Path) -> Iterator[Entry]:
-    """All runs in a directory and below it, by name. A run that is damaged is told as such, never touched."""
+    """All runs in a directory and below it, by name: directories of runs, and what only a collection has.
+
+    A damaged run is reported as such and not touched.
+    """
     if not top.is_dir():
         raise ValueError(f"{top} is where runs are looked for: expected a directory, got {_what(top)}")
-    for file in sorted(top.rglob("config.json")):
-        if not any(part.startswith(".") for part in file.relative_to(top).parts):  # A copy that was never completed.
-            yield _entry(file.parent)
+    found = {file.parent: _entry(file.parent) for file in _visible(top, "config.json")}
+    damaged = []
+    for file in _visible(top, RUNS):
+        for entry in _collected(file):
+            if entry.config is None:
+                damaged.append(entry)
+            else:
+                found.setdefault(entry.path, entry)  # A directory has more than the collection that is made of it.
+    yield from sorted([*found.values(), *damaged], key=lambda entry: entry.path)
+
+
+def _visible(top: Path, name: str) -> list[Path]:
+    """Files of this name; those below a hidden directory are of copies that were never completed."""
+    return [file for file in top.rglob(name) if not any(part.startswith(".") for part in file.relative_to(top).parts)]
+
+
+def _collected(file: Path) -> Iterator[Entry]:
+    """The runs of a collection, and its damaged lines."""
+    try:
+        collection = Collection(file.parent)
+    except (DamagedError, OSError) as error:
+        yield Entry(path=file, state=DAMAGED, problem=str(error))
+        return
+    for path in collection:
+        config, result = collection.config(path), collection.result(path)
+        yield Entry(path=file.parent / path, state=FINISHED, config=config, result=result, collection=collection)
+    for damaged in collection.damaged:
+        yield Entry(path=file, state=DAMAGED, problem=str(damaged))
 
 
 def _entry(path: Path) -> Entry:

@@ -1,6 +1,6 @@
 """Several methods on the same data and the same seeds: what each was worth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Required, TypedDict
@@ -12,10 +12,12 @@ from pucl import processes
 from pucl.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
 from pucl.files import write_json, write_whole
 from pucl.runs.build import modality_of, open_data
+from pucl.runs.collection import Run, read_run, write_collection
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Job, Means, run_grid
 from pucl.runs.lines import Line, Results, as_csv, make_line
 from pucl.runs.run import SILENT
+from pucl.texts import slug
 
 BASE = PLAIN  # What differences are taken to.
 
@@ -106,7 +108,7 @@ def compare_rows(
     Args:
         rows: Configurations by the name of their row; their seeds are replaced.
         seeds: How many seeds, from 0.
-        out: Where the runs are kept: ``ROW/seed-N``.
+        out: Where the runs are kept: ``ROW/seed-N``, and their collection.
         means: With what.
         display: Shows how it goes.
         base: The row that all are compared with, where it is there.
@@ -114,6 +116,8 @@ def compare_rows(
     jobs = grid_of(rows, seeds)
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
+    if processes.rank() == 0:
+        collect_finished(out, done, display)
     return Comparison(lines=tuple(lines_of(rows, done, base)), runs=places_of(rows, done))
 
 
@@ -123,19 +127,56 @@ def grid_of(rows: Mapping[str, RunConfig], seeds: int, prefix: str = "") -> list
     Args:
         rows: Configurations by the name of their row.
         seeds: How many seeds, from 0.
-        prefix: What comes before names and places, such as the data.
+        prefix: The part of a table that these are, such as the data; a slash separates levels of directories.
+
+    Raises:
+        ValueError: If two rows would have the same directory.
     """
     if seeds < 1:
         raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
+    above = Path(*(slug(level) for level in Path(prefix).parts))
+    check_directories(rows)
     return [
         Job(
             name=f"{f'{prefix}, ' if prefix else ''}{name}, seed {seed}",
-            place=str(Path(prefix) / name / f"seed-{seed}"),
+            place=str(above / slug(name) / f"seed-{seed}"),
             config=replace(config, seed=seed),
+            row=name,
+            part=prefix,
         )
         for seed in range(seeds)
         for name, config in rows.items()
     ]
+
+
+def check_directories(names: Iterable[str]) -> None:
+    """Refuse names of rows, or of parts of a table, that would share a directory."""
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.setdefault(slug(name), name)
+        if other != name:
+            raise ValueError(
+                "rows and parts have directories of their own: expected names that differ in letters or digits, got "
+                f"{other!r} and {name!r}, which are both {slug(name)!r}"
+            )
+
+
+def collect_finished(out: Path, done: Sequence[Done], display: Display) -> None:
+    """Write the collection of a grid's finished runs beside their directories.
+
+    Args:
+        out: The directory of the grid.
+        done: Its runs.
+        display: Says which runs are left out because their files are damaged.
+    """
+    runs: dict[str, Run] = {}
+    for each in done:
+        if each.result is not None:
+            try:
+                runs[each.job.place] = read_run(out / each.job.place)
+            except (ValueError, OSError) as error:
+                display.say(f"{each.job.name} is left out of the collection: {error}")
+    write_collection(out, runs)
 
 
 def check_some_finished(done: Sequence[Done]) -> None:
@@ -149,7 +190,7 @@ def lines_of(rows: Mapping[str, RunConfig], done: Sequence[Done], base: str = BA
     results: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in rows}
     failed: dict[str, list[str]] = {name: [] for name in rows}
     for each in done:
-        name = Path(each.job.place).parent.name
+        name = each.job.row
         if each.result is not None:
             results[name][each.job.config.seed] = each.result
         else:
@@ -163,8 +204,8 @@ def lines_of(rows: Mapping[str, RunConfig], done: Sequence[Done], base: str = BA
 
 def places_of(rows: Mapping[str, RunConfig], done: Sequence[Done]) -> dict[str, list[str]]:
     """By row, where its runs are; where one failed may be another's."""
-    places = [Path(each.job.place) for each in done if each.result is not None]
-    return {name: [str(place) for place in places if place.parent.name == name] for name in rows}
+    finished = [each.job for each in done if each.result is not None]
+    return {name: [job.place for job in finished if job.row == name] for name in rows}
 
 
 def origin(command: str) -> dict[str, Any]:

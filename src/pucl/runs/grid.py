@@ -19,12 +19,14 @@ from pucl.config import RunConfig
 from pucl.devices import usable_cores
 from pucl.progress import duration
 from pucl.runs.cluster import ray_cluster
+from pucl.runs.collection import RUNS
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import PROGRESS, Display, Report
 from pucl.runs.live import Live, Positions
 from pucl.runs.reuse import bring_finished, on_same_data
 from pucl.runs.run import SILENT, check_checkpoint_seconds, run
 from pucl.runs.workers import job_of_worker, start_worker, stop_of_driver
+from pucl.texts import counted
 
 NOWHERE: Positions = {}
 MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
@@ -46,11 +48,15 @@ class Job:
         name: What it is called while it goes on.
         place: Its directory below that of the grid.
         config: What to run.
+        row: The row of the table that it belongs to, as it is shown.
+        part: The part of the table, as it is shown; empty where a table has one part.
     """
 
     name: str
     place: str
     config: RunConfig
+    row: str = ""
+    part: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -121,7 +127,9 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     if means.reuse:
         wanted = {job.place: job.config for job in jobs}
         brought = processes.from_first(lambda: bring_finished(wanted, out, means.reuse, same))
-        display.say(f"{len(brought)} of {len(jobs)} runs are copied from {', '.join(map(str, means.reuse))}")
+        display.say(f"{len(brought.copied)} of {len(jobs)} runs are copied from {', '.join(map(str, means.reuse))}")
+        if brought.collected:
+            display.say(f"{counted(brought.collected, 'run')} there only in {RUNS}, without an encoder: run again")
     done = {} if processes.world_size() > 1 else _finished(jobs, out, same)
     if done:
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
@@ -131,7 +139,8 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     live = None
     if display.renews and left:
         names = {job.place: job.name for job in jobs}
-        live = Live(names, out, means.workers, ahead.left, display.score)
+        rows = {job.place: (job.row, job.part) for job in jobs}
+        live = Live(names, rows, out, means.workers, ahead.left, display.score)
         for place, each in done.items():
             live.finish(place, each.result)
     with live or nullcontext():

@@ -146,7 +146,8 @@ class Live:
     """Shows a grid on the terminal that stderr is, renewing itself, until it is left.
 
     Args:
-        names: By the place of a run, ``PART/ROW/seed-N`` or ``ROW/seed-N``, what it is called.
+        names: By the path of a run, what it is called.
+        rows: By the path of a run, its row and the part of its table.
         out: The directory that places are below.
         workers: How many go on at a time.
         left: How long the rest will take, in words.
@@ -156,6 +157,7 @@ class Live:
     def __init__(
         self,
         names: Mapping[str, str],
+        rows: Mapping[str, tuple[str, str]],
         out: Path,
         workers: int,
         left: Callable[[Positions], str],
@@ -164,7 +166,7 @@ class Live:
         self.grid = uuid.uuid4().hex
         self._names, self._out, self._workers = names, out, workers
         self._left, self._score = left, score
-        self._keys = {place: _key(place) for place in names}
+        self._keys = rows
         self._waiting = dict.fromkeys(names)
         self._sent: list[str] = []
         self._finished: dict[str, float | None] = {}
@@ -267,12 +269,6 @@ class Live:
         with suppress(OSError, ValueError):  # A terminal that is gone is no reason to stop a grid.
             sys.stderr.write(text)
             sys.stderr.flush()
-
-
-def _key(place: str) -> tuple[str, str]:
-    """The row of a run, and the part of its table."""
-    row = Path(place).parent
-    return row.name, "" if row.parent == Path() else str(row.parent)
 
 
 def _where(report: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from pucl.config import PLAIN, RunConfig
@@ -17,35 +17,52 @@ from pucl.runs.directory import RunDirectory
 from pucl.runs.log import same_data
 
 
+class Reused(NamedTuple):
+    """What a grid need not run again.
+
+    Args:
+        copied: Where runs were copied to.
+        collected: How many other runs are finished, but have no directory: they are in a collection alone.
+    """
+
+    copied: list[str]
+    collected: int
+
+
 def bring_finished(
     wanted: Mapping[str, RunConfig],
     out: Path,
     elsewhere: Sequence[Path],
     counts: Callable[[RunConfig, dict[str, Any]], bool],
-) -> list[str]:
-    """Copy finished runs of exactly these configurations to where they are wanted; to which places.
+) -> Reused:
+    """Copy finished runs of exactly these configurations to where they are wanted.
 
     A place that is taken, by whatever it is, stays as it is, and so does one to which nothing can be copied: what is
-    wrong there is told when its run is made.
+    wrong there is told when its run is made. Runs that only a collection has are not copied: it has no encoders.
 
     Args:
         wanted: Configurations by their places below `out`.
         out: Where the copies go, each appearing whole or not at all.
         elsewhere: Directories in and below which runs are looked for.
         counts: Whether a result is of the data that are here now.
+
+    Returns:
+        Where runs were copied to, and how many others are in a collection alone.
     """
     runs = [entry for top in elsewhere for entry in find_runs(top) if entry.state == FINISHED]
-    brought = []
+    copied, collected = [], 0
     for place, config in wanted.items():
         if (out / place).exists():
             continue
         with suppress(OSError, ValueError):
-            same = (each for each in runs if each.config == config and each.result and counts(config, each.result))
-            found = next(same, None)
-            if found is not None:
-                _copy(RunDirectory(found.path), out / place)
-                brought.append(place)
-    return brought
+            same = [each for each in runs if each.config == config and each.result and counts(config, each.result)]
+            whole = [each for each in same if each.collection is None]
+            if whole:
+                _copy(RunDirectory(whole[0].path), out / place)
+                copied.append(place)
+            else:
+                collected += bool(same)
+    return Reused(copied, collected)
 
 
 def on_same_data(root: Path | None) -> Callable[[RunConfig, dict[str, Any]], bool]:

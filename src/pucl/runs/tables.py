@@ -9,7 +9,17 @@ from typing import Any, Required, TypedDict
 
 from pucl.config import ORACLE, RunConfig, check_once
 from pucl.files import write_json, write_whole
-from pucl.runs.compare import RowsRecord, check_some_finished, grid_of, has_labels, lines_of, origin, places_of
+from pucl.runs.compare import (
+    RowsRecord,
+    check_directories,
+    check_some_finished,
+    collect_finished,
+    grid_of,
+    has_labels,
+    lines_of,
+    origin,
+    places_of,
+)
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Means, run_grid
 from pucl.runs.lines import SHORT, Line, difference_text, probes_of
@@ -22,7 +32,7 @@ class Part:
     """One part of a table: several methods on one set of data.
 
     Args:
-        name: What it is called, in the table and as a directory.
+        name: What it is called in the table; its directory is the `slug` of the name.
         rows: Configurations by the name of their row; their seeds are replaced.
         base: The row that all are compared with.
         seeds: How many, from 0.
@@ -101,17 +111,19 @@ def make_table(
 
     Args:
         parts: What to run, in this order.
-        out: Where the runs are kept: ``PART/ROW/seed-N``; the table beside them.
+        out: Where the runs are kept: ``PART/ROW/seed-N``; the table and the collection of the runs beside them.
         means: With what the runs are made.
         display: Shows how it goes.
         command: What was asked for, for the record.
     """
     means = means or Means()
     check_once("a table has parts, such as data sets", [part.name for part in parts])
+    check_directories(part.name for part in parts)
     parts = [_that_can_be(part, means.root) for part in parts]  # Now, and not after hours of the others.
     jobs = [job for part in parts for job in grid_of(part.rows, part.seeds, part.name)]
     done = run_grid(jobs, out, means, display)
     check_some_finished(done)
+    collect_finished(out, done, display)
     return write_table(out, parts, done, command)
 
 
@@ -134,10 +146,10 @@ def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command:
     Args:
         out: Where the files go.
         parts: What was run.
-        done: The runs, each in ``PART/ROW/seed-N``.
+        done: The runs, each of a job of `grid_of`.
         command: What was asked for, for the record.
     """
-    by_part = {part.name: [each for each in done if _part_of(each) == part.name] for part in parts}
+    by_part = {part.name: [each for each in done if each.job.part == part.name] for part in parts}
     made = Table(
         parts=tuple(parts),
         lines={part.name: tuple(lines_of(part.rows, by_part[part.name], part.base)) for part in parts},
@@ -146,10 +158,6 @@ def write_table(out: Path, parts: Sequence[Part], done: Sequence[Done], command:
     write_json(out / "table.json", origin(command) | made.as_json())
     write_whole(out / "table.csv", as_csv(made).encode())
     return made
-
-
-def _part_of(done: Done) -> str:
-    return str(Path(done.job.place).parent.parent)
 
 
 def as_text(made: Table) -> str:

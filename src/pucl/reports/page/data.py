@@ -15,9 +15,10 @@ from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
 from pucl.reports.curves import panels_of
 from pucl.reports.page.markup import signed
-from pucl.reports.page.records import UNREADABLE, Group, Run, finite
+from pucl.reports.page.records import UNREADABLE, Group, finite
 from pucl.reports.page.space import MOST_NUMBERS, average, encode, layout, suggestions
 from pucl.runs.build import modality_of, open_data
+from pucl.runs.collection import Run
 from pucl.runs.lines import PROBES, SHORT, probes_of
 from pucl.runs.statistics import Spread
 from pucl.texts import base64_of, fixed

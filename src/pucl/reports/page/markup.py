@@ -220,7 +220,8 @@ def foot(groups: Sequence[Group], skipped: Sequence[tuple[str, str]], command: s
         text += f"<h2>Where everything is</h2><ul>{''.join(items)}</ul>"
         text += (
             '<p class="fine">Each run has a directory of its own, with config.json, metrics.jsonl, result.json, the '
-            "encoder and its embeddings. Places are as seen from this page.</p>"
+            "encoder and its embeddings; or it has a line in the collection runs.jsonl, without encoder and "
+            "embeddings. Paths are relative to this page.</p>"
         )
     if skipped:
         why = "".join(f"<li><code>{escape(place)}</code>: {escape(reason)}</li>" for place, reason in skipped)

@@ -1,16 +1,27 @@
-"""What run directories hold, put together to what a page is about. What cannot be read is named, and left out."""
+"""What run directories and collections hold, put together to what a page is about.
+
+What cannot be read is named, and left out.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pucl.config import RunConfig
 from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
+from pucl.runs.collection import (
+    ENVIRONMENTS,
+    METRICS,
+    RUNS,
+    Collection,
+    Run,
+    check_below,
+    open_collection,
+    read_run,
+)
 from pucl.runs.compare import BASE, RowsRecord
-from pucl.runs.directory import RunDirectory
 from pucl.runs.lines import Line, make_line
 from pucl.runs.tables import TableRecord
 from pucl.texts import counted
@@ -19,25 +30,6 @@ UNREADABLE = (ValueError, OSError)
 """What reading a file that is damaged, or of another version, raises."""
 
 LINE_FIELDS = {each.name for each in dataclasses.fields(Line)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What the directory of one run says.
-
-    Args:
-        path: The directory.
-        config: What was run.
-        result: What it came to; None while it is not finished.
-        history: The metrics of each epoch.
-        environment: With what it was made.
-    """
-
-    path: Path
-    config: RunConfig
-    result: dict[str, Any] | None
-    history: list[dict[str, Any]]
-    environment: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +87,11 @@ class Gathered:
 
 
 def gather(places: Sequence[Path]) -> Gathered:
-    """Read runs, comparisons and tables.
+    """Read runs, comparisons, tables and collections.
 
     Args:
-        places: Directories. Runs that are given one by one and agree in framework and data become one group.
+        places: Directories. The runs of a collection without a table count as given one by one. Runs that are given
+            one by one and agree in framework and data become one group.
     """
     groups: list[Group] = []
     loose: list[Run] = []
@@ -106,21 +99,27 @@ def gather(places: Sequence[Path]) -> Gathered:
 
     def skip(path: Path, error: object) -> None:
         if isinstance(error, DamagedError):  # Without directories of this machine: the page may be sent to others.
+            if error.file.name in (RUNS, METRICS, ENVIRONMENTS):  # Of all runs together: report it once.
+                path = error.file.parent
             error = f"{error.file.name} {DAMAGED}: {error.why}"
-        skipped.append((path, str(error) or type(error).__name__))
+        if (told := (path, str(error) or type(error).__name__)) not in skipped:
+            skipped.append(told)
 
     for place in places:
         try:
+            stored = _Stored(place, skip)
             if (file := place / "comparison.json").is_file():
-                groups.append(_comparison(file, read_record(file, RowsRecord), skip))
+                groups.append(_comparison(file, read_record(file, RowsRecord), stored))
             elif (file := place / "table.json").is_file():
                 table = read_record(file, TableRecord)
                 for name, part in table["data"].items():
-                    groups.append(_comparison(file, {"command": table.get("command", ""), **part}, skip, name))
+                    groups.append(_comparison(file, {"command": table.get("command", ""), **part}, stored, name))
             elif (place / "config.json").is_file():
                 loose.append(read_run(place))
+            elif stored.collection is not None:
+                loose += stored.readable(stored.collection, place / RUNS)
             else:
-                skip(place, "is neither a run nor a comparison or table: it has none of their files")
+                skip(place, "is neither a run nor a comparison, table or collection: it has none of their files")
         except UNREADABLE as error:
             skip(place, error)
     groups += _grouped(loose)
@@ -131,38 +130,54 @@ def gather(places: Sequence[Path]) -> Gathered:
     return Gathered(groups=tuple(group for group in groups if group.rows), skipped=tuple(skipped))
 
 
-def read_run(path: Path) -> Run:
-    """What the directory of a run says.
+class _Stored:
+    """The runs below a directory, each in a directory of its own or in the collection.
 
-    Raises:
-        ValueError: If it is damaged, or of a version that is not known here.
-        OSError: If it cannot be read.
+    Args:
+        place: The directory.
+        skip: Is given what cannot be read, and why.
     """
-    directory = RunDirectory(path)
-    if not path.is_dir():
-        raise ValueError("there is no such directory")
-    return Run(
-        path=path,
-        config=directory.config(),
-        result=directory.result(),
-        history=directory.history(),
-        environment=directory.environment(),
-    )
+
+    def __init__(self, place: Path, skip: Callable[[Path, object], None]) -> None:
+        self._place, self._skip = place, skip
+        self.collection: Collection | None = None
+        try:
+            self.collection = open_collection(place)
+        except UNREADABLE as error:
+            skip(place, error)
+        if self.collection is not None:
+            for damaged in self.collection.damaged:
+                skip(place, damaged)
+
+    def readable(self, paths: Iterable[str], file: Path) -> list[Run]:
+        """The runs at these paths that can be read.
+
+        Args:
+            paths: Below the directory.
+            file: The record that lists them.
+        """
+        found = []
+        for path in paths:
+            try:
+                check_below(path, file)
+                found.append(self._read(path))
+            except UNREADABLE as error:
+                self._skip(self._place / path, error)
+        return found
+
+    def _read(self, path: str) -> Run:
+        """A directory has more than the collection that was made of it: encoder and embeddings."""
+        if self.collection is None or path not in self.collection or (self._place / path).is_dir():
+            return read_run(self._place / path)
+        return self.collection.run(path)
 
 
-def _comparison(file: Path, record: RowsRecord, skip: Callable[[Path, object], None], name: str | None = None) -> Group:
+def _comparison(file: Path, record: RowsRecord, stored: _Stored, name: str | None = None) -> Group:
     """The rows that a comparison or one part of a table lists, with their runs."""
     place = file.parent
     runs: dict[str, tuple[Run, ...]] = {}
     for row, places in record["runs"].items():
-        readable = []
-        for each in places:
-            try:
-                _check_below(each, file)
-                readable.append(read_run(place / each))
-            except UNREADABLE as error:
-                skip(place / each, error)
-        runs[row] = tuple(readable)
+        runs[row] = tuple(stored.readable(places, file))
     given = record.get("base")
     base = given if isinstance(given, str) else BASE
     rows = []
@@ -240,12 +255,6 @@ def _apart(run: Run, members: Sequence[Run]) -> list[str]:
     return [
         f"{name} {value}" for name, value in fields.items() if any(getattr(m.config, name) != value for m in members)
     ]
-
-
-def _check_below(place: str, file: Path) -> None:
-    """Refuse a path that leads out of the directory of its record: a page shows what is in that directory."""
-    if Path(place).is_absolute() or ".." in Path(place).parts:
-        raise DamagedError(file, f"runs are below it: expected a relative path, got {place!r}")
 
 
 def _is_number(value: object) -> bool:
