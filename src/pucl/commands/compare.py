@@ -23,7 +23,7 @@ from pucl.commands.train import (
 )
 from pucl.devices import choose_device
 from pucl.files import write_whole
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
 from pucl.runs.compare import Comparison, compare_corrections
@@ -66,9 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     suffix = name_of_changes(base, arguments.recipe, given_settings(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}{suffix}"
     check_settings(arguments, corrections)
-    with processes.torchrun_world(choose_device(arguments.device)):
+    with (
+        processes.torchrun_world(choose_device(arguments.device)),
+        Display(StatusArea() if processes.rank() == 0 else None) as display,
+    ):
         first = processes.rank() == 0
-        display = Display(Line() if first else None)
         comparison = compare_corrections(
             base,
             corrections,
@@ -81,7 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not first:
         return 0
-    display.close()
     say(as_text(comparison.lines))
     tell_failed(words for line in comparison.lines for words in line.failed)
     say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N")

@@ -27,7 +27,7 @@ from pucl import processes
 from pucl.commands.naming import suffix_of
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.runs.config import FRAMEWORKS, GraphConfig, ImageConfig, RunConfig, settings_of
 from pucl.runs.display import Display
 from pucl.runs.lines import PROBES
@@ -226,9 +226,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
-    with processes.torchrun_world(choose_device(arguments.device)):
+    with (
+        processes.torchrun_world(choose_device(arguments.device)),
+        Display(StatusArea() if processes.rank() == 0 else None) as display,
+    ):
         first = processes.rank() == 0
-        display = Display(Line() if first else None)
         result = run_training(
             config,
             out,
@@ -242,7 +244,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not first:
         return 0
-    display.close()
     of_what = "the graphs, over ten folds" if isinstance(config, GraphConfig) else "the test images"
     for probe, meaning in PROBES.items():
         if probe in result:
