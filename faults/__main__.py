@@ -32,7 +32,7 @@ import pucl.commands.train
 import pucl.commands.umap  # noqa: F401
 from faults.campaign import KINDS, Record, Tally, attack, run_campaign
 from faults.trial import VERDICTS, Workspace
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.texts import did_you_mean, table
 
 RECORD = Path("records/faults/campaign.json")
@@ -61,11 +61,10 @@ def main() -> int:
         if len(names) != 1:
             parser.error("--number is one attack of a kind: say which kind with --only")
         return again(names[0], arguments.seed, arguments.number)
-    line = Line()
     record = Record(arguments.record, arguments.seed, shlex.join(["python", "-m", "faults", *sys.argv[1:]]))
     chosen = [KINDS[name] for name in names or KINDS if not (arguments.short and KINDS[name].slow)]
-    tallies = run_campaign(chosen, record, minutes=arguments.minutes, workers=arguments.workers, line=line)
-    line.close()
+    with StatusArea() as area:
+        tallies = run_campaign(chosen, record, minutes=arguments.minutes, workers=arguments.workers, area=area)
     print(as_text(tallies))
     return 1 if any(tally.verdicts["failed"] for tally in tallies.values()) else 0
 

@@ -24,7 +24,7 @@ import pucl
 from faults import disks, flips, kills, mutations, records
 from faults.trial import Kind, Outcome, Trial, Workspace
 from pucl.files import write_json
-from pucl.progress import Line, duration
+from pucl.progress import StatusArea, duration
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind for module in (kills, disks, flips, mutations, records) for kind in module.KINDS
@@ -32,7 +32,7 @@ KINDS: Mapping[str, Kind] = {
 """Every kind of attack."""
 KEPT = 10  # Failures of a kind that the record describes; all are counted.
 SAVED_SECONDS = 20.0  # How often the record is written.
-SAID_SECONDS = 60.0  # How often a line of progress is written where it cannot be written over.
+SAID_SECONDS = 60.0  # Time between progress lines where there is no live area.
 
 
 def attack(kind: Kind, seed: int, number: int, workspace: Workspace) -> Outcome:
@@ -135,14 +135,14 @@ class Record:
 
 
 def run_campaign(
-    kinds: Sequence[Kind], record: Record, *, minutes: float, workers: int, line: Line
+    kinds: Sequence[Kind], record: Record, *, minutes: float, workers: int, area: StatusArea
 ) -> dict[str, Tally]:
     """Try all kinds in turn, each for its share of the time, and return what came of them in this call."""
     missing = {kind.name: why for kind in kinds if (why := kind.missing())}
     chosen = [kind for kind in reversed(kinds) if kind.name not in missing]  # Chains of kills take longer,
     chosen.sort(key=lambda kind: kind.slow)  # and new interpreters longest: all else is tried before.
     for name, why in missing.items():
-        line.say(f"{name} is skipped: {why}")
+        area.say(f"{name} is skipped: {why}")
     here = {kind.name: Tally() for kind in chosen}
     spent = {kind.name: 0.0 for kind in chosen}  # With what is going on, so that workers do not all take one kind.
     following = {kind.name: record.tally(kind.name).tried for kind in chosen}
@@ -172,13 +172,13 @@ def run_campaign(
                     for tally in (here[name], record.tally(name)):
                         tally.note(number, outcome, seconds)
                     if outcome.verdict == "failed":
-                        line.say(f"FAILED {name} --seed {record.seed} --number {number}: {outcome.words[:400]}")
+                        area.say(f"FAILED {name} --seed {record.seed} --number {number}: {outcome.words[:400]}")
                 if time.monotonic() - saved > SAVED_SECONDS:
                     record.save(missing)
                     saved = time.monotonic()
-                line.show(_progress(here, end - time.monotonic()))
-                if not line.renews and time.monotonic() - said > SAID_SECONDS:
-                    line.say(_progress(here, end - time.monotonic()))
+                area.show_text(_progress(here, end - time.monotonic()))
+                if not area.live and time.monotonic() - said > SAID_SECONDS:
+                    area.say(_progress(here, end - time.monotonic()))
                     said = time.monotonic()
         finally:
             record.save(missing)

@@ -17,7 +17,7 @@ import pucl
 from page_records import written_run
 from pucl.cli import main
 from pucl.images.registry import load
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.runs.directory import RunDirectory
 from pucl.texts import counted, fixed, percent, printable, say, signed, table
 
@@ -48,7 +48,7 @@ def test_only_what_can_be_printed_comes_through(text: str) -> None:
 def test_every_line_that_is_said_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
     say(f"name {ESCAPES}\nand more")
     say(f"wrong {ESCAPES}", error=True)
-    Line().say(f"note {ESCAPES}")
+    StatusArea().say(f"note {ESCAPES}")
     printed = capsys.readouterr()
     assert printed.out.splitlines()[1] == "and more"
     assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())

@@ -1,114 +1,203 @@
-"""How far a long piece of work is, on stderr: one line that renews itself on a terminal, a few plain ones elsewhere."""
+"""Progress of long work on stderr: a live area drawn by rich on a terminal, a few plain lines elsewhere."""
 
+import functools
 import math
-import os
-import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from pucl.texts import printable, say
 
-RENEWALS_PER_SECOND = 10
-PLAIN_UPDATES = 4  # Lines of progress, where one cannot replace the other.
-QUIET_SECONDS = 1.0  # Work that is done sooner needs no word.
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+REDRAWS_PER_SECOND = 2
+PLAIN_UPDATES = 4  # Progress lines per piece of work, where lines cannot be redrawn.
+QUIET_SECONDS = 1.0  # Work that ends sooner prints nothing.
+BAR_WIDTH = 20
 
 
-class Line:
-    """A line on stderr that is written over, where stderr is a terminal; elsewhere only what is said stays."""
+class StatusArea:
+    """A live area at the bottom of the terminal, and lines that stay above it.
+
+    The area is live only if stderr is a terminal and rich is installed. Elsewhere `show` does nothing. As a context
+    manager, it erases the area on success and leaves the last state on the screen after an exception.
+    """
 
     def __init__(self) -> None:
-        self.renews = sys.stderr.isatty()
-        self._shown = False
-        self._renewed = -math.inf
+        self._console = _console()
+        self._drawing: Live | None = None
+        self._draw: Callable[[], RenderableType] = str
 
-    def show(self, text: str, *, at_once: bool = False) -> None:
-        """Let the line read so, if it renews itself and was not renewed a moment ago."""
-        now = time.monotonic()
-        if self.renews and (at_once or now - self._renewed > 1 / RENEWALS_PER_SECOND):
-            self._renewed, self._shown = now, True
-            width = terminal_size().columns - 1  # A longer line would break, and not be written over.
-            _print(f"\r\x1b[K{printable(text)[:width]}", end="")
+    @property
+    def live(self) -> bool:
+        """Whether the area can be redrawn."""
+        return self._console is not None
+
+    @property
+    def height(self) -> int:
+        """Lines of the terminal; 0 if the area is not live."""
+        return self._console.height if self._console else 0
+
+    def show(self, draw: "Callable[[], RenderableType]") -> None:
+        """Set what the area shows: `draw` is called for each redraw, from another thread."""
+        self._draw = draw
+        if self._console and self._drawing is None:
+            from rich.live import Live  # noqa: PLC0415 (an extra)
+
+            self._drawing = Live(
+                console=self._console,
+                get_renderable=lambda: self._draw(),  # noqa: PLW0108 - `_draw` changes.
+                refresh_per_second=REDRAWS_PER_SECOND,
+                redirect_stdout=False,  # Stdout may be a file.
+            )
+            self._drawing.start(refresh=True)
+
+    def show_text(self, text: str) -> None:
+        """Show one line of text."""
+        self.show(lambda: one_line(text))
 
     def say(self, text: str) -> None:
-        """Write a line that stays."""
-        if self._shown:
-            _print("\r\x1b[K", end="")
-            self._shown = False
-        with suppress(OSError):
-            say(text, error=True)
+        """Print a line that stays. Errors of stderr, such as a closed terminal or a full disk, are ignored."""
+        if self._console:
+            self._console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
+        else:
+            with suppress(OSError):
+                say(text, error=True)
 
-    def close(self) -> None:
-        """End the line that renews itself, as it reads."""
-        if self._shown:
-            _print("")
-            self._shown = False
+    def close(self, *, erase: bool) -> None:
+        """Stop drawing, and erase the area or leave its last state on the screen."""
+        if self._drawing:
+            self._drawing.transient = erase
+            self._drawing.stop()
+            self._drawing = None
 
+    def __enter__(self) -> "StatusArea":
+        return self
 
-def _print(text: str, *, end: str = "\n") -> None:
-    """Print to stderr. A closed terminal, or a log file on a full disk, is no reason to stop the work."""
-    with suppress(OSError):
-        print(text, end=end, file=sys.stderr, flush=True)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(erase=kind is None)
 
 
 class Progress:
-    """Tell how far a piece of work is and how long the rest will take.
+    """Show how far a piece of work is and how long the rest will take.
 
     Args:
         subject: What is being done, e.g. "cifar10: downloading".
-        unit: What is counted, e.g. "pictures"; with a total of 1 what it is a share of.
-        scale: How many of what is counted make one of the unit, e.g. 1e6 for bytes as MB.
+        unit: What is counted, e.g. "pictures". If the total is 1, the name of the whole, e.g. "the work".
+        scale: Counts per displayed unit, e.g. 1e6 for bytes shown as MB.
     """
 
     def __init__(self, subject: str, unit: str, scale: float = 1) -> None:
         self._subject, self._unit, self._scale = subject, unit, scale
         self._began = time.monotonic()
-        self._line = Line()
-        self._updates = 0
+        self._area = StatusArea()
+        self._plain_updates = 0
         self._first: float | None = None
 
     def __call__(self, done: float, total: float) -> None:
-        """Report that so many of so many are done; a total of 0 is not known."""
+        """Report the amount done so far. A total of 0 means that the total is unknown."""
         if self._first is None:
-            self._first = done  # Where a download goes on from: not done in the time measured here.
-        passed = time.monotonic() - self._began
-        if passed < QUIET_SECONDS and not self._updates:
+            self._first = done  # A resumed download starts here; the estimate must not count what it already had.
+        elapsed = time.monotonic() - self._began
+        if elapsed < QUIET_SECONDS:
             return
-        share = done / total if total else 0.0
-        if self._line.renews:
-            self._updates += 1
-            self._line.show(self._text(done, total, passed), at_once=share >= 1)
-        elif share * PLAIN_UPDATES >= self._updates + 1:
-            self._updates = math.floor(share * PLAIN_UPDATES)
-            self._line.say(self._text(done, total, passed))
+        text = self._text(done, total, elapsed)
+        share = done / total if total else None
+        if self._area.live:
+            self._area.show(lambda: bar_lines([(f"{self._subject}:", share, text)]))
+        elif share is not None and share * PLAIN_UPDATES >= self._plain_updates + 1:
+            self._plain_updates = math.floor(share * PLAIN_UPDATES)
+            self._area.say(f"{self._subject}: {text}")
 
     def close(self) -> None:
-        """End the line that renews itself."""
-        self._line.close()
+        """Stop drawing. The last state stays on the screen."""
+        self._area.close(erase=False)
 
-    def _text(self, done: float, total: float, passed: float) -> str:
-        amount = f"{done / self._scale:,.0f}"
+    def _text(self, done: float, total: float, elapsed: float) -> str:
         if not total:
-            return f"{self._subject}: {amount} {self._unit}"
+            return f"{done / self._scale:,.0f} {self._unit}"
         whole = self._unit if total == 1 else f"{total / self._scale:,.0f} {self._unit}"
-        text = f"{self._subject}: {done / total:4.0%} of {whole}"
+        text = f"{done / total:4.0%} of {whole}"
         if done >= total:
-            return f"{text}, {duration(passed)}"
+            return f"{text}, {duration(elapsed)}"
         fresh = done - (self._first or 0)
-        return f"{text}, {duration(passed * (total - done) / fresh)} left" if fresh > 0 else text
+        return f"{text}, {duration(elapsed * (total - done) / fresh)} left" if fresh > 0 else text
 
 
-def terminal_size() -> os.terminal_size:
-    """Columns and lines of the terminal that stderr is, also where stdout is a file."""
+def one_line(text: str) -> "RenderableType":
+    """Text on one line of the terminal, cut where the terminal ends. Markup in it is not interpreted."""
+    from rich.text import Text  # noqa: PLC0415 (an extra)
+
+    return Text(printable(text), no_wrap=True, overflow="ellipsis")
+
+
+def bar_lines(rows: Sequence[tuple[str, float | None, str]]) -> "RenderableType":
+    """One line for each label, finished share and text, with a progress bar; a share of None draws a moving bar."""
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 (an extra)
+    from rich.table import Table  # noqa: PLC0415 (an extra)
+
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column()  # On a narrow terminal, rich makes this column narrower before the others.
+    for label, share, text in rows:
+        progress_bar = ProgressBar(total=None if share is None else 1, completed=share or 0, width=BAR_WIDTH)
+        grid.add_row(one_line(label), progress_bar, one_line(text))
+    return grid
+
+
+@functools.lru_cache(maxsize=1)  # One console for all areas, so that rich can stack an area below another.
+def _console_of(stderr: Any) -> "Console | None":
     try:
-        size = os.get_terminal_size(sys.stderr.fileno())
-    except (OSError, ValueError):
-        return shutil.get_terminal_size()
-    return size if min(size) > 0 else shutil.get_terminal_size()  # Some terminals do not know how large they are.
+        from rich.console import Console  # noqa: PLC0415 (an extra)
+    except ImportError:
+        return None
+
+    class SteadyConsole(Console):
+        """A console that never hides the cursor: a killed process could not bring it back."""
+
+        def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
+            return False
+
+    file = cast(TextIO, _SteadyFile(stderr))
+    console = SteadyConsole(file=file, force_terminal=True, markup=False, emoji=False, highlight=False)
+    return None if console.is_dumb_terminal else console
+
+
+def _console() -> "Console | None":
+    """The console of rich for stderr; None if stderr is no terminal, cannot redraw lines, or rich is not installed."""
+    stderr = getattr(sys.stderr, "rich_proxied_file", sys.stderr)  # Rich replaces stderr while an area is live.
+    return _console_of(stderr) if stderr.isatty() else None
+
+
+class _SteadyFile:
+    """A file whose write errors are ignored: a closed terminal must not stop the work."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: the file is closed.
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it.
+    """A time in words.
 
     Example:
         >>> duration(8.4), duration(100), duration(7300)

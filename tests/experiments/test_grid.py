@@ -20,7 +20,7 @@ from pucl.cli import main
 from pucl.config import RunConfig
 from pucl.frameworks.recipes import recipe
 from pucl.images.registry import load
-from pucl.progress import Line as Screen
+from pucl.progress import StatusArea
 from pucl.runs import grid
 from pucl.runs.catalogue import find_runs
 from pucl.runs.compare import compare_corrections, compare_rows, grid_of
@@ -157,7 +157,7 @@ def test_places_are_for_one_job_each(tmp_path: Path) -> None:
 
 def test_one_that_fails_does_not_stop_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     block(tmp_path / "deb" / "seed-0")
-    comparison = compare_rows(ROWS, 2, tmp_path, means=Means(), display=Display(Screen()))
+    comparison = compare_rows(ROWS, 2, tmp_path, means=Means(), display=Display(StatusArea()))
     plain, deb, raw = comparison.lines
     assert plain.failed == raw.failed == ()
     assert plain.count == raw.count == 2
@@ -298,7 +298,7 @@ def test_two_workers_find_what_one_does(
     corrections = list(ROWS)
     one, two = (
         compare_corrections(small_run(), corrections, 2, tmp_path / name, means=Means(workers=workers), display=display)
-        for name, workers, display in (("one", 1, Display()), ("two", 2, Display(Screen())))
+        for name, workers, display in (("one", 1, Display()), ("two", 2, Display(StatusArea())))
     )
     for mine, theirs in zip(one.lines, two.lines, strict=True):
         assert mine.name == theirs.name

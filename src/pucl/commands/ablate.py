@@ -29,7 +29,7 @@ from pucl.files import write_whole
 from pucl.paper import ablations, graph_settings
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.table1 import BUDGETS
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.runs.collection import RUNS
 from pucl.runs.display import Display
@@ -97,17 +97,18 @@ def _run_graphs(arguments: argparse.Namespace, out: Path) -> int:
     _refuse(arguments, "budget", "is for images")
     _refuse(arguments, "epochs", "is for images; a variant has its own")
     variants = graph_settings.VARIANTS if arguments.variants is None else arguments.variants.split(";")
-    display = Display(Line(), score=_validation)  # No test fold is looked at, on the way neither.
-    settings, failed = graph_settings.search_settings(
-        out,
-        data=graph_settings.DATA if arguments.data is None else [name for name in arguments.data.split(",") if name],
-        variants=[name.strip() for name in variants if name.strip()],
-        seeds=graph_settings.SEEDS if arguments.seeds is None else arguments.seeds,
-        means=means_of(arguments),
-        display=display,
-        command=arguments.command_line,
-    )
-    display.close()
+    with Display(StatusArea(), score=_validation) as display:  # The dashboard must not show test folds either.
+        settings, failed = graph_settings.search_settings(
+            out,
+            data=graph_settings.DATA
+            if arguments.data is None
+            else [name for name in arguments.data.split(",") if name],
+            variants=[name.strip() for name in variants if name.strip()],
+            seeds=graph_settings.SEEDS if arguments.seeds is None else arguments.seeds,
+            means=means_of(arguments),
+            display=display,
+            command=arguments.command_line,
+        )
     say(graph_settings.as_text(settings))
     tell_failed(failed)
     say(f"\ntable: {out / 'settings.json'}\nruns:  {out}/DATA/VARIANT/ROW/seed-N, collected in {RUNS}")

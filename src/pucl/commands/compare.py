@@ -25,7 +25,7 @@ from pucl.config import ROWS, RunConfig
 from pucl.devices import choose_device
 from pucl.files import write_whole
 from pucl.frameworks.recipes import recipe
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.curves import draw_accuracies, draw_curves
 from pucl.runs.build import modality_of
@@ -67,9 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     suffix = name_of_changes(base, arguments.recipe, given_settings(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}{suffix}"
     check_settings(arguments, corrections)
-    with processes.torchrun_world(choose_device(arguments.device)):
+    with (
+        processes.torchrun_world(choose_device(arguments.device)),
+        Display(StatusArea() if processes.rank() == 0 else None) as display,
+    ):
         first = processes.rank() == 0
-        display = Display(Line() if first else None)
         comparison = compare_corrections(
             base,
             corrections,
@@ -82,7 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not first:
         return 0
-    display.close()
     say(as_text(comparison.lines))
     tell_failed(words for line in comparison.lines for words in line.failed)
     say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N, collected in {RUNS}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pucl.commands.naming import suffix_of
 from pucl.devices import usable_cores
-from pucl.progress import Line, duration
+from pucl.progress import StatusArea, duration
 from pucl.runs.collection import RUNS
 from pucl.runs.display import Display
 from pucl.runs.grid import Means
@@ -85,13 +85,11 @@ def page_of(out: Path, arguments: argparse.Namespace) -> str:
         return "left out, as --no-page says"
     from pucl.reports.page import write_report  # noqa: PLC0415 - only here.
 
-    line = Line()
     try:
-        return str(write_report(out / "report.html", [out], root=arguments.root, say=line.show))
+        with StatusArea() as area:
+            return str(write_report(out / "report.html", [out], root=arguments.root, say=area.show_text))
     except (ValueError, OSError) as error:
         return f"left out; {error}"
-    finally:
-        line.close()
 
 
 def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Means:
@@ -116,9 +114,8 @@ def means_of(arguments: argparse.Namespace, *, workers: int | None = None) -> Me
 
 def print_table(parts: Sequence[Part], out: Path, arguments: argparse.Namespace) -> Table:
     """Run what is left of a table, and print it, with what it took."""
-    display = Display(Line())
-    made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
-    display.close()
+    with Display(StatusArea()) as display:
+        made = make_table(parts, out, means=means_of(arguments), display=display, command=arguments.command_line)
     say(as_text(made))
     tell_failed(made.failed)
     say(f"\nall runs together took {duration(made.seconds)} of one core")

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from pucl.files import write_whole
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.reports.page import POINTS, make_page
 from pucl.reports.page.records import gather
 from pucl.texts import printable, say
@@ -47,16 +47,15 @@ def run(arguments: argparse.Namespace) -> int:
     if not gathered.groups:
         say("nothing to show, so there is no page; `pucl runs DIR` lists the runs below a directory", error=True)
         return 1
-    line = Line()
-    page = make_page(
-        gathered,
-        out=out,
-        places=arguments.runs,
-        root=arguments.root,
-        points=arguments.points,
-        say=lambda words: line.show(f"pucl report: {words}", at_once=True),
-    )
-    line.close()
+    with StatusArea() as area:
+        page = make_page(
+            gathered,
+            out=out,
+            places=arguments.runs,
+            root=arguments.root,
+            points=arguments.points,
+            say=lambda words: area.show_text(f"pucl report: {words}"),
+        )
     write_whole(out, page.encode())
     say(f"page: {out} ({len(page.encode()) / 1e6:.1f} MB)")
     return 0

@@ -68,8 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
 
     progress = Progress("pucl theory", "the work")
-    result = measure_theory(settings, lambda share: progress(share, 1))
-    progress.close()
+    try:
+        result = measure_theory(settings, lambda share: progress(share, 1))
+    finally:
+        progress.close()
     say("\n".join(describe(result)))
 
     record = {"command": command_line(arguments), "pucl": pucl.__version__, "torch": str(torch.__version__)}

@@ -30,7 +30,7 @@ from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.recipes import RECIPES, all_field_names, recipe
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.runs.build import modality_of
 from pucl.runs.display import Display
 from pucl.runs.lines import PROBES
@@ -237,9 +237,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
-    with processes.torchrun_world(choose_device(arguments.device)):
+    with (
+        processes.torchrun_world(choose_device(arguments.device)),
+        Display(StatusArea() if processes.rank() == 0 else None) as display,
+    ):
         first = processes.rank() == 0
-        display = Display(Line() if first else None)
         result = run_training(
             config,
             out,
@@ -253,7 +255,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not first:
         return 0
-    display.close()
     of_what = modality_of(config).probed_on
     for probe, meaning in PROBES.items():
         if probe in result:

@@ -26,7 +26,7 @@ from pucl.commands.prior import advice, as_text
 from pucl.diagnosis.layout2d import POINTS, Layout, lay_out_runs, need_umap
 from pucl.diagnosis.similarities import measure_similarities
 from pucl.files import write_whole
-from pucl.progress import Line
+from pucl.progress import StatusArea
 from pucl.reports.canvas import MatplotlibMissingError
 from pucl.reports.embedding import draw_embedding
 from pucl.reports.similarities import draw_similarities
@@ -58,20 +58,18 @@ def run(arguments: argparse.Namespace) -> int:
     if out.suffix != ".png" or out.is_dir():
         raise ValueError(f"--out is a picture to write: expected a name that ends in .png, got {out}")
     need_umap()
-    line, similarities = Line(), []
-    try:
+    similarities = []
+    with StatusArea() as area:
         for place in arguments.runs if arguments.similarities else []:
-            line.show(f"{place}: comparing samples")
+            area.show_text(f"{place}: comparing samples")
             similarities.append(measure_similarities(place, root=arguments.root, encoder=arguments.encoder))
         layouts = lay_out_runs(
             arguments.runs,
             points=arguments.points,
             root=arguments.root,
-            tell=line.show,
+            tell=area.show_text,
             encoder=arguments.encoder,
         )
-    finally:
-        line.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     if similarities:
         say(f"{as_text(similarities)}\n\n{advice(similarities)}\n")

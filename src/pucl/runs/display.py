@@ -1,93 +1,91 @@
-"""What a training shows while it goes on, and what it leaves for a grid to show."""
+"""What a training shows while it runs, and the file in which it reports its progress to a grid."""
 
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from pucl.progress import Line, duration
+from pucl.progress import StatusArea, bar_lines, duration
 from pucl.records import read_record
 from pucl.runs.lines import PROBES
 
-BAR = 20  # Characters.
-PROGRESS = ".progress"  # In the directory of a run that goes on: where it is.
-POSITION = ("epoch", "epochs", "step", "steps", "seconds_left")  # What is always known of a training.
-REPORT_SECONDS = 0.5
+PROGRESS = ".progress"  # File in the directory of a run that is going on: its position and latest metrics.
+POSITION = ("epoch", "epochs", "step", "steps", "seconds_left")  # Fields that every training reports.
+WRITE_SECONDS = 0.5
 
 
 def main_accuracy(result: Mapping[str, Any]) -> float | None:
-    """By the first classifier that a run has; None where it has none."""
+    """Accuracy of the first probe that a result has; None if it has none."""
     return next((result[probe] for probe in PROBES if probe in result), None)
 
 
 @dataclass(frozen=True)
 class Display:
-    """Shows where a training is: live on a terminal, one line an epoch elsewhere.
+    """Shows a training: live on a terminal, one line per epoch elsewhere. It is a context manager as `StatusArea` is.
 
     Args:
-        line: Where to; None shows nothing.
-        label: What comes before everything, such as the row and the seed of a comparison.
-        score: What the table of a grid that goes on shows of a result.
+        area: Where to show it; None shows nothing.
+        label: Printed before everything, such as the row and the seed of a comparison.
+        score: The accuracy of a result that a grid's table shows.
     """
 
-    line: Line | None = None
+    area: StatusArea | None = None
     label: str = ""
     score: Callable[[Mapping[str, Any]], float | None] = main_accuracy
 
-    @property
-    def renews(self) -> bool:
-        """Whether what is shown can be written over."""
-        return self.line is not None and self.line.renews
-
     def labelled(self, label: str) -> "Display":
-        """The same display, for one of several pieces of work."""
-        return Display(self.line, f"{label}: ", self.score)
+        """The same display with a label."""
+        return replace(self, label=f"{label}: ")
 
     def say(self, words: str) -> None:
-        """Something that is to be read later too, such as a warning."""
-        if self.line:
-            self.line.say(self.label + words)
+        """Print a line that stays, such as a warning."""
+        if self.area:
+            self.area.say(self.label + words)
 
     def status(self, words: str) -> None:
-        """What is going on now."""
-        if self.line:
-            self.line.show(self.label + words, at_once=True)
+        """Show what is being done now."""
+        if self.area:
+            self.area.show_text(self.label + words)
 
     def step(self, metrics: Mapping[str, Any]) -> None:
-        """Where the training is after a step; see `pucl.training.loop.Training.position`."""
-        if self.line and self.line.renews:
-            done = metrics["step"] / metrics["steps"]
-            bar = "#" * round(BAR * done)
-            self.line.show(f"{self.label}[{bar:-<{BAR}}] {done:4.0%}  {describe(metrics)}")
+        """Show the position of the training after a step; see `pucl.training.loop.Training.position`."""
+        if self.area:
+            share = metrics["step"] / metrics["steps"]
+            self.area.show(lambda: bar_lines([(self.label.rstrip(), share, f"{share:4.0%}  {describe(metrics)}")]))
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
-        """What an epoch came to, where there is no live line."""
-        if self.line and not self.line.renews:
-            self.line.say(self.label + describe(metrics))
+        """Print the metrics of an epoch, unless the training is shown live."""
+        if self.area and not self.area.live:
+            self.area.say(self.label + describe(metrics))
 
-    def close(self) -> None:
-        """Leave the live line, for whatever is printed next."""
-        if self.line:
-            self.line.close()
+    def __enter__(self) -> "Display":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.area:
+            self.area.close(erase=kind is None)
 
 
 @dataclass
 class Pace:
-    """Lets something happen now and then only.
+    """Limits how often something happens.
 
     Args:
-        seconds: How often at most.
+        seconds: Shortest time between two events.
     """
 
     seconds: float
     last: float = -math.inf
 
     def due(self) -> bool:
-        """Whether it is time again."""
+        """Whether enough time has passed since the last event."""
         now = time.monotonic()
         if now - self.last < self.seconds:
             return False
@@ -96,48 +94,48 @@ class Pace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Display):
-    """Leaves in a file where a training is, for the grid that it belongs to and whatever process that is in.
+class ProgressWriter(Display):
+    """Writes the progress of a training to a file, which the driver of its grid reads from any process.
 
     Args:
-        file: Which; see `read_report`.
-        grid: What tells the grid from others, such as one that was killed and left its files.
-        speak: Where words go that are to be read later too; None for nowhere.
+        file: The file; see `read_progress`.
+        grid: Identifies the grid, so that files of a killed grid are not mistaken for its own.
+        speak: Prints a line that stays; None drops such lines.
     """
 
     file: Path
     grid: str
     speak: Callable[[str], None] | None = None
-    pace: Pace = field(default_factory=lambda: Pace(REPORT_SECONDS))
+    pace: Pace = field(default_factory=lambda: Pace(WRITE_SECONDS))
     known: dict[str, Any] = field(default_factory=dict)
 
     def say(self, words: str) -> None:
-        """Hand on what is to be read later too."""
+        """Pass on a line that stays."""
         if self.speak is not None:
             self.speak(self.label + words)
 
     def status(self, words: str) -> None:
-        """What is going on now."""
+        """Write what is being done now."""
         self._write({"status": words})
 
     def step(self, metrics: Mapping[str, Any]) -> None:
-        """Where the training is after a step, if that was not told a moment ago."""
+        """Write the position of the training, at most every `WRITE_SECONDS`."""
         self.epoch(metrics)
         if self.pace.due():
             self._write(self.known)
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
-        """What an epoch came to: known until the next has something to say."""
+        """Remember the metrics of an epoch; the next epoch begins without a loss."""
         names = (*POSITION, "loss", "floored", "knn")
         self.known.update({name: metrics[name] for name in names if name in metrics})
 
     def _write(self, record: dict[str, Any]) -> None:
-        with suppress(OSError):  # A full disk is for the run itself to tell.
+        with suppress(OSError):  # The run itself reports a full disk.
             self.file.write_text(json.dumps({"grid": self.grid, **record}))
 
 
-def read_report(file: Path, grid: str) -> dict[str, Any] | None:
-    """Where a run of this grid is; None where that cannot be read, or not just now."""
+def read_progress(file: Path, grid: str) -> dict[str, Any] | None:
+    """Progress of a run of this grid; None if there is no such file, or it is damaged or half written."""
     try:
         record = read_record(file, dict)
     except (OSError, ValueError):
@@ -148,7 +146,7 @@ def read_report(file: Path, grid: str) -> dict[str, Any] | None:
 
 
 def describe(metrics: Mapping[str, Any]) -> str:
-    """Metrics of a training in one line."""
+    """Metrics of a training as one line."""
     words = [f"epoch {metrics['epoch']:.0f} of {metrics['epochs']:.0f}"]
     if "loss" in metrics:
         words += [f"loss {metrics['loss']:.4f}", f"floored {metrics['floored']:.0%}"]

@@ -20,9 +20,9 @@ from pucl.devices import usable_cores
 from pucl.progress import duration
 from pucl.runs.cluster import ray_cluster
 from pucl.runs.collection import RUNS
+from pucl.runs.dashboard import Dashboard, Positions
 from pucl.runs.directory import RunDirectory
-from pucl.runs.display import PROGRESS, Display, Report
-from pucl.runs.live import Live, Positions
+from pucl.runs.display import PROGRESS, Display, ProgressWriter
 from pucl.runs.reuse import bring_finished, on_same_data
 from pucl.runs.run import SILENT, check_checkpoint_seconds, run
 from pucl.runs.workers import job_of_worker, start_worker, stop_of_driver
@@ -136,28 +136,28 @@ def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SI
     left = [job for job in jobs if job.place not in done]
     ahead = Outlook(left, means.workers)
     alone = (means.ray is None and min(means.workers, len(left)) <= 1) or processes.world_size() > 1 or not left
-    live = None
-    if display.renews and left:
+    dashboard = None
+    if display.area and display.area.live and left:
         names = {job.place: job.name for job in jobs}
         rows = {job.place: (job.row, job.part) for job in jobs}
-        live = Live(names, rows, out, means.workers, ahead.left, display.score)
+        dashboard = Dashboard(display.area, names, rows, out, means.workers, ahead.left, display.score)
         for place, each in done.items():
-            live.finish(place, each.result)
-    with live or nullcontext():
+            dashboard.finish(place, each.result)
+    with dashboard or nullcontext():
         if alone:
-            going = _one_by_one(left, out, means, display, live)
+            going = _one_by_one(left, out, means, display, dashboard)
         elif means.ray is None:
-            going = _side_by_side(left, out, means, live)
+            going = _side_by_side(left, out, means, dashboard)
         else:
-            going = _on_ray(means.ray, left, out, means, live)
+            going = _on_ray(means.ray, left, out, means, dashboard)
         for each in going:
             done[each.job.place] = each
             ahead.note(each)
             words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
-            if live is not None:
-                live.finish(each.job.place, each.result)
+            if dashboard is not None:
+                dashboard.finish(each.job.place, each.result)
                 if each.error:
-                    live.say(f"{each.job.name}: {words}")
+                    dashboard.say(f"{each.job.name}: {words}")
             elif each.error or not alone:
                 rest = f"; {ahead.left()}" if len(done) < len(jobs) else ""
                 display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
@@ -176,7 +176,7 @@ class Outlook:
         self._waiting = {job.place: job.kind for job in jobs}
         self._workers = workers
         self._took: dict[Kind, list[float]] = {}
-        self._lock = threading.Lock()  # Whoever shows the rest may be a thread of its own.
+        self._lock = threading.Lock()  # The dashboard asks from another thread.
 
     def note(self, done: Done) -> None:
         """Learn from a job that is done."""
@@ -223,20 +223,22 @@ def _finished(
     return done
 
 
-def _one_by_one(jobs: Sequence[Job], out: Path, means: Means, display: Display, live: Live | None) -> Iterator[Done]:
+def _one_by_one(
+    jobs: Sequence[Job], out: Path, means: Means, display: Display, dashboard: Dashboard | None
+) -> Iterator[Done]:
     for number, job in enumerate(jobs, 1):
-        if live is not None:
-            live.send(job.place)
-            report: Display = live.report(job.place)
+        if dashboard is not None:
+            dashboard.send(job.place)
+            shown: Display = dashboard.writer(job.place)
         else:
-            report = display.labelled(f"{job.name} ({number} of {len(jobs)})")
+            shown = display.labelled(f"{job.name} ({number} of {len(jobs)})")
         try:
-            yield _run(job, out, means, report)
+            yield _run(job, out, means, shown)
         except KeyboardInterrupt as stop:
             raise signals.Stopped(signals.signal_of(stop), GOES_ON) from stop
 
 
-def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
+def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
     """Several at a time. A worker that dies ends the others too; their jobs continue from their checkpoints."""
     from joblib.externals.loky import BrokenProcessPool  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
@@ -245,7 +247,7 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | Non
     while left:
         before = len(left)
         try:
-            for done in _in_workers(list(left.values()), out, means, live):
+            for done in _in_workers(list(left.values()), out, means, dashboard):
                 del left[done.job.place]
                 yield done
         except BrokenProcessPool:
@@ -254,7 +256,7 @@ def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, live: Live | Non
                 break
     for job in left.values():
         try:
-            yield from _in_workers([job], out, means, live)
+            yield from _in_workers([job], out, means, dashboard)
         except BrokenProcessPool as error:
             yield Done(job=job, result=None, error=_of_death(error), seconds=0.0)
 
@@ -266,7 +268,7 @@ def _of_death(error: BaseException) -> str:
     return f"{words}: {reason[-1]}" if reason else f"{words}, perhaps for want of memory"
 
 
-def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
+def _in_workers(jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
     """In processes of this machine."""
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
     from joblib.externals.loky import BrokenProcessPool, get_reusable_executor  # noqa: PLC0415
@@ -283,8 +285,8 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None)
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         # No job is sent ahead, so that after a signal none is begun.
         parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-        waiting = _sent(takewhile(lambda _: not stop.is_set(), jobs), live)
-        grid = None if live is None else live.grid
+        waiting = _sent(takewhile(lambda _: not stop.is_set(), jobs), dashboard)
+        grid = None if dashboard is None else dashboard.grid
         try:
             for done in parallel(delayed(_run_in_worker)(job, out, means, threads, grid) for job in waiting):
                 if done is not None:
@@ -297,15 +299,15 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means, live: Live | None)
             raise stop.exception(GOES_ON)
 
 
-def _sent(jobs: Iterable[Job], live: Live | None) -> Iterator[Job]:
-    """The same jobs, of which each is told of when it is taken."""
+def _sent(jobs: Iterable[Job], dashboard: Dashboard | None) -> Iterator[Job]:
+    """The same jobs; the dashboard is told when one is taken."""
     for job in jobs:
-        if live is not None:
-            live.send(job.place)
+        if dashboard is not None:
+            dashboard.send(job.place)
         yield job
 
 
-def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Live | None) -> Iterator[Done]:
+def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
     """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
     from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
 
@@ -317,7 +319,7 @@ def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, live: Li
         parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
     ):
         parallel = Parallel(n_jobs=means.workers, batch_size=1)
-        grid = None if live is None else live.grid
+        grid = None if dashboard is None else dashboard.grid
         tasks = [delayed(_run_in_worker)(job, out, means, threads, grid) for job in jobs]
         everything = _in_background(lambda: parallel(tasks))
         while not everything.done():
@@ -346,7 +348,7 @@ def _in_background(work: Callable[[], list[Done | None]]) -> "Future[list[Done |
 def _run_in_worker(job: Job, out: Path, means: Means, threads: int, grid: str | None = None) -> Done | None:
     """One job in a process of its own that reports its progress to a grid; None if a signal stopped it."""
     torch.set_num_threads(threads)
-    display = SILENT if grid is None else Report(file=out / job.place / PROGRESS, grid=grid)
+    display = SILENT if grid is None else ProgressWriter(file=out / job.place / PROGRESS, grid=grid)
     try:
         with job_of_worker():
             return _run(job, out, means, display)

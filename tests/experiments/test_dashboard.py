@@ -1,6 +1,7 @@
-"""A grid of runs on a terminal: lines that renew themselves in place, and what stays."""
+"""The dashboard of a grid on a terminal."""
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -13,110 +14,143 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pucl.cli import main
 from pucl.paper import graph_settings
-from pucl.progress import Line
-from pucl.runs import grid, live
+from pucl.progress import StatusArea
+from pucl.runs import grid
 from pucl.runs.compare import compare_rows, grid_of
-from pucl.runs.display import PROGRESS, Display, Report, read_report
+from pucl.runs.dashboard import Dashboard
+from pucl.runs.display import PROGRESS, Display, ProgressWriter, read_progress
 from pucl.runs.grid import Done, Means, Outlook, run_grid
-from pucl.runs.live import Cell, Live, Picture, block
 from small_runs import ROWS, small_run
 
 METRICS: dict[str, Any] = {"epoch": 3, "epochs": 12, "step": 30, "steps": 120, "loss": 5.3123, "floored": 0.024}
 METRICS |= {"samples_per_second": 712.3, "seconds_left": 80.4}
 
 
-def seen(rows: int = 3, parts: int = 2, going: int = 2) -> Picture:
-    cells = {
-        (f"row {row}", f"part {part}"): Cell(runs=5, scores=(61.4, 61.46)[: row % 3])
-        for part in range(parts)
-        for row in range(rows)
-    }
-    return Picture(
-        runs=90,
-        done=12,
-        failed=1,
-        left="about 23 min 0 s left",
-        going={f"part 1, row {number}, seed 0": "epoch 3 of 12, 4 s left, loss 5.3123" for number in range(going)},
-        cells=cells,
-        latest=list(reversed(cells)),
-    )
+BAR = "━" * 20
 
 
-def test_the_block() -> None:
-    assert block(seen(), 100, 24) == [
-        "12 of 90 runs done, 1 failed, 2 going on, about 23 min 0 s left",
-        "  part 1, row 0, seed 0: epoch 3 of 12, 4 s left, loss 5.3123",
-        "  part 1, row 1, seed 0: epoch 3 of 12, 4 s left, loss 5.3123",
-        "       part 0          part 1",
-        "-------------------------------------",
-        "row 0  -               -",
-        "row 1  61.40 (1 of 5)  61.40 (1 of 5)",
-        "row 2  61.43 (2 of 5)  61.43 (2 of 5)",
+def make_dashboard(out: Path, *places: str, workers: int = 2) -> Dashboard:
+    for place in places:
+        (out / place).mkdir(parents=True, exist_ok=True)
+    names = {place: place.replace("/seed-", ", seed ") for place in places}
+    rows = {place: (Path(place).parent.name, str(Path(place).parent.parent).strip(".")) for place in places}
+    return Dashboard(StatusArea(), names, rows, out, workers, lambda positions: f"{len(positions)} positions")
+
+
+def drawn(dashboard: Dashboard) -> list[str]:
+    """Lines of the dashboard."""
+    console = Console(width=100, height=60, color_system=None, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(dashboard.draw())
+    return [plain(line) for line in captured.get().splitlines()]
+
+
+def plain(line: str) -> str:
+    """A line without the spaces at its end, with a complete bar."""
+    return re.sub("[━╸╺][━╸╺ ]{19}", BAR, line).rstrip()
+
+
+@pytest.fixture
+def height(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the height of the terminal."""
+    lines = [24]
+    monkeypatch.setattr(StatusArea, "height", property(lambda _: lines[0]))
+    return lambda value: lines.__setitem__(0, value)
+
+
+@pytest.mark.usefixtures("height")
+def test_runs_and_table(tmp_path: Path) -> None:
+    places = [f"part {part}/row {row}/seed-{seed}" for part in (0, 1) for row in range(3) for seed in (0, 1)]
+    dashboard = make_dashboard(tmp_path, *places)
+    dashboard.finish(places[0], {"knn": 0.614})
+    dashboard.finish(places[1], {"knn": 0.6146})
+    dashboard.finish(places[8], {"knn": 0.5, "svm": 0.6})
+    dashboard.finish(places[9], None)
+    dashboard.send(places[10])
+    dashboard.send(places[11])
+    dashboard.writer(places[10]).step(METRICS)
+    assert drawn(dashboard) == [
+        "3 of 12 runs done, 1 failed, 2 running, 1 positions",
+        f"  part 1/row 2, seed 0: {BAR} epoch 3 of 12, 1 min 20 s left, loss 5.3123, floored 2%",
+        f"  part 1/row 2, seed 1: {BAR} starting",
+        "        part 0           part 1",
+        "─" * 39,
+        "row 0   61.43 (2 of 2)   -",
+        "row 1   -                60.00 (1 of 2)",
+        "row 2   -                -",
     ]
 
 
-def test_one_part_has_no_name() -> None:
-    picture = Picture(runs=2, done=1, failed=0, left="1 to go", cells={("plain", ""): Cell(runs=2, scores=(50.0,))})
-    assert block(picture, 80, 24) == [
-        "1 of 2 runs done, 0 going on, 1 to go",
-        "       accuracy, %",
-        "---------------------",
-        "plain  50.00 (1 of 2)",
+@pytest.mark.usefixtures("height")
+def test_one_part_has_no_name(tmp_path: Path) -> None:
+    dashboard = make_dashboard(tmp_path, "plain/seed-0", "plain/seed-1")
+    dashboard.finish("plain/seed-0", {"knn": 0.5})
+    assert drawn(dashboard) == [
+        "1 of 2 runs done, 0 running, 0 positions",
+        "        accuracy, %",
+        "─" * 22,
+        "plain   50.00 (1 of 2)",
     ]
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 2), (20, 1, 0), (9, 9, 8), (2, 30, 40), (0, 0, 0)])
-def test_never_larger_than_the_terminal(shape: tuple[int, int, int]) -> None:
-    picture = seen(*shape)
-    for columns in (1, 2, 20, 37, 80, 200):
-        for lines in (1, 2, 3, 5, 8, 12, 30):
-            drawn = block(picture, columns, lines)
-            assert 1 <= len(drawn) <= max(1, lines - 1)
-            assert all(len(line) < columns for line in drawn)
-            assert drawn[0].startswith("12 of 90 runs done"[: columns - 1])
+def test_rows_that_changed_last_are_shown_where_not_all_fit(tmp_path: Path, height: Callable[[int], None]) -> None:
+    dashboard = make_dashboard(tmp_path, *(f"row {number}/seed-0" for number in range(9)))
+    dashboard.finish("row 7/seed-0", {"knn": 0.5})
+    dashboard.finish("row 1/seed-0", {"knn": 0.5})
+    dashboard.send("row 4/seed-0")
+    height(9)
+    assert [line.split("  ")[0] for line in drawn(dashboard)[4:]] == ["row 1", "row 4", "row 7", "6 more rows"]
+    height(2)
+    assert len(drawn(dashboard)) == 2
 
 
-def test_what_changed_last_is_shown_where_not_all_can_be() -> None:
-    picture = replace(seen(rows=9, parts=4), latest=[("row 7", "part 3"), ("row 1", "part 2")])
-    drawn = block(picture, 42, 10)
-    assert drawn[3:] == [
-        "       part 2          part 3",
-        "-------------------------------------",
-        "row 0  -               -",
-        "row 1  61.40 (1 of 5)  61.40 (1 of 5)",
-        "row 7  61.40 (1 of 5)  61.40 (1 of 5)",
-        "not shown: 6 rows and 2 columns",
-    ]
+@pytest.mark.parametrize("runs", [0, 1, 3, 8, 40])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_never_higher_than_the_terminal(tmp_path: Path, height: Callable[[int], None], runs: int, rows: int) -> None:
+    places = [f"row {row}/seed-{seed}" for row in range(rows) for seed in range(40)]
+    dashboard = make_dashboard(tmp_path, *places, workers=runs)
+    for place in places[:runs]:
+        dashboard.send(place)
+    for lines in (3, 4, 5, 6, 8, 12, 30):
+        height(lines)
+        assert len(drawn(dashboard)) < lines
 
 
-def test_many_runs_leave_half_to_the_table() -> None:
-    drawn = block(seen(rows=9, going=30), 80, 13)
-    assert drawn[4].startswith("  part 1, row 3, ")
-    assert drawn[5] == "  and 26 more"
-    assert drawn[-1] == "not shown: 6 rows"
-    assert len(drawn) == 12
+def test_many_runs_leave_half_to_the_table(tmp_path: Path, height: Callable[[int], None]) -> None:
+    places = [f"row {row}/seed-{seed}" for row in range(9) for seed in range(4)]
+    dashboard = make_dashboard(tmp_path, *places, workers=30)
+    for place in places:
+        dashboard.send(place)
+    height(14)
+    lines = drawn(dashboard)
+    assert lines[5].startswith("  row 1, seed 0: ")
+    assert lines[6] == "  25 more runs"
+    assert lines[-1] == "6 more rows"
 
 
-def test_many_parts_go_down() -> None:
-    drawn = block(seen(rows=2, parts=9, going=0), 60, 24)
-    assert drawn[1].split() == ["row", "0", "row", "1"]
-    assert [line.split("  ")[0] for line in drawn[3:]] == [f"part {number}" for number in range(9)]
+@pytest.mark.usefixtures("height")
+def test_many_parts_go_down(tmp_path: Path) -> None:
+    lines = drawn(make_dashboard(tmp_path, *(f"part {part}/row {row}/seed-0" for row in (0, 1) for part in range(9))))
+    assert lines[1].split() == ["row", "0", "row", "1"]
+    assert [line.split("  ")[0] for line in lines[3:]] == [f"part {number}" for number in range(9)]
 
 
-def test_names_that_are_no_plain_letters() -> None:
-    """Wide letters take two columns, and what moves the cursor is not let through."""
-    picture = replace(seen(), going={"データ\x1b[2J": "starting"})
-    assert block(picture, 12, 24)[1] == "  データ\\x1"
-    assert block(picture, 40, 24)[1] == "  データ\\x1b[2J: starting"
-    assert block(picture, 8, 24)[1] == "  デー"
+@pytest.mark.usefixtures("height")
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    """Wide letters take two columns; markup is not interpreted, and what moves the cursor is escaped."""
+    dashboard = make_dashboard(tmp_path, "データ[red]x\x1b[2J/seed-0")
+    dashboard.send("データ[red]x\x1b[2J/seed-0")
+    lines = drawn(dashboard)
+    assert lines[1] == f"  データ[red]x\\x1b[2J, seed 0: {BAR} starting"
+    assert lines[-1].startswith("データ[red]x\\x1b[2J ")
 
 
 class Screen:
@@ -127,20 +161,18 @@ class Screen:
         self.rows, self.row, self.column, self.broken = [""], 0, 0, 0
 
     def write(self, text: str) -> None:
-        """Letters, line ends, and the sequences for up, for clearing what follows, and for clearing a line."""
+        """Letters, line ends, and the sequences for up, for clearing a line, and for colours."""
         self.raw += text
-        for up, clear, end, letter in re.findall(r"\x1b\[(\d+)A|\x1b\[([JK])|(\r|\n)|(.)", text):
+        for up, clear, _colour, end, letter in re.findall(r"\x1b\[(\d+)A|\x1b\[(2K)|(\x1b\[[\d;]*m)|(\r|\n)|(.)", text):
             if up:
                 self.row = max(0, len(self.rows) - self.size[1], self.row - int(up))
             elif clear:
-                self.rows[self.row] = self.rows[self.row][: self.column]
-                if clear == "J":
-                    del self.rows[self.row + 1 :]
+                self.rows[self.row] = ""
             elif end == "\r":
                 self.column = 0
             elif end == "\n":
                 self._down()
-            else:
+            elif letter:
                 if self.column == self.size[0]:
                     self.broken += 1
                     self.column = 0
@@ -148,6 +180,11 @@ class Screen:
                 line = self.rows[self.row].ljust(self.column)
                 self.rows[self.row] = line[: self.column] + letter + line[self.column + 1 :]
                 self.column += 1
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person sees, down to the line of the cursor."""
+        return [plain(row) for row in self.rows[: self.row + 1]]
 
     def _down(self) -> None:
         self.row += 1
@@ -192,7 +229,7 @@ class Terminal:
     def wait_for(self, condition: Callable[[list[str]], bool], seconds: float = 60) -> list[str]:
         """What is on the screen once it is so."""
         end = time.monotonic() + seconds
-        while not condition(rows := self.read().rows):
+        while not condition(rows := self.read().lines):
             assert time.monotonic() < end, "\n".join(rows)
             time.sleep(0.01)
         return rows
@@ -203,117 +240,99 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int = 100, lines: int 
     """Stderr is a terminal. In the test itself: between a fixture and its test, pytest takes stderr back."""
     terminal = Terminal(columns, lines)
     with os.fdopen(terminal.slave, "w") as slave, monkeypatch.context() as patch:
-        patch.setattr(live, "RENEWAL_SECONDS", 0.01)
+        patch.setattr("pucl.progress.REDRAWS_PER_SECOND", 50)
         patch.setattr(sys, "stderr", slave)
+        for name, value in {"TERM": "xterm", "COLUMNS": columns, "LINES": lines}.items():
+            patch.setenv(name, str(value))
         yield terminal
 
 
-def make_live(out: Path, *places: str) -> Live:
-    for place in places:
-        (out / place).mkdir(parents=True)
-    names = {place: place.replace("/seed-", ", seed ") for place in places}
-    rows = {place: (place.split("/")[0], "") for place in places}
-    return Live(names, rows, out, 2, lambda positions: f"{len(positions)} positions")
-
-
-def test_renewed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redrawn_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         on_terminal(monkeypatch) as terminal,
-        make_live(tmp_path, "plain/seed-0", "plain/seed-1", "deb/seed-0") as shown,
+        make_dashboard(tmp_path, "plain/seed-0", "plain/seed-1", "deb/seed-0") as shown,
     ):
-        print("before", file=sys.stderr)  # As a cluster does when it is connected to.
+        print("before", file=sys.stderr)  # As libraries do.
         shown.send("plain/seed-0")
-        terminal.wait_for(lambda rows: "  plain, seed 0: starting" in rows)
-        shown.report("plain/seed-0").step(METRICS)
+        terminal.wait_for(lambda rows: f"  plain, seed 0: {BAR} starting" in rows)
+        shown.writer("plain/seed-0").step(METRICS)
         expected = [
             "before",
-            "0 of 3 runs done, 1 going on, 1 positions",
-            "  plain, seed 0: epoch 3 of 12, 1 min 20 s left, loss 5.3123, floored 2%",
-            "       accuracy, %",
-            "------------------",
-            "plain  -",
-            "deb    -",
-            "",
+            "0 of 3 runs done, 1 running, 1 positions",
+            f"  plain, seed 0: {BAR} epoch 3 of 12, 1 min 20 s left, loss 5.3123, floored 2%",
+            "        accuracy, %",
+            "─" * 19,
+            "plain   -",
+            "deb     -",
         ]
         terminal.wait_for(lambda rows: rows == expected)
         shown.send("deb/seed-0")
-        shown.report("deb/seed-0").status("probing")
-        terminal.wait_for(lambda rows: "  deb, seed 0: probing" in rows)
+        shown.writer("deb/seed-0").status("probing")
+        terminal.wait_for(lambda rows: f"  deb, seed 0:   {BAR} probing" in rows)
         shown.finish("plain/seed-0", {"knn": 0.5, "svm": 0.6})
         shown.finish("deb/seed-0", None)
         shown.say("deb, seed 0: failed: no")
-        expected[1:3] = ["deb, seed 0: failed: no", "1 of 3 runs done, 1 failed, 0 going on, 0 positions"]
-        expected[4:6] = ["---------------------", "plain  60.00 (1 of 2)"]
+        expected[1:3] = ["deb, seed 0: failed: no", "1 of 3 runs done, 1 failed, 0 running, 0 positions"]
+        expected[4:6] = ["─" * 22, "plain   60.00 (1 of 2)"]
         terminal.wait_for(lambda rows: rows == expected)
     screen = terminal.close()
-    assert screen.rows == ["before", "deb, seed 0: failed: no", ""]
+    assert screen.lines == ["before", "deb, seed 0: failed: no", ""]
     assert screen.column == 0
 
 
 def test_a_narrow_terminal_breaks_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         on_terminal(monkeypatch, columns=24, lines=6) as terminal,
-        make_live(tmp_path, *(f"{row}/seed-0" for row in "abcdefgh")) as shown,
+        make_dashboard(tmp_path, *(f"{row}/seed-0" for row in "abcdefgh")) as shown,
     ):
-        shown.report("f/seed-0").step(METRICS)
-        rows = terminal.wait_for(lambda rows: "  f, seed 0: epoch 3 of" in rows)
+        shown.writer("f/seed-0").step(METRICS)
+        rows = terminal.wait_for(lambda rows: any(row.startswith("  f, s") for row in rows))
         assert len(rows) <= 6
     screen = terminal.close()
-    assert screen.rows == [""]
+    assert screen.lines == [""]
     assert screen.broken == 0
 
 
-def test_a_terminal_that_was_made_narrower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has broken the lines that are there, so that there are more of them to go over."""
-    with on_terminal(monkeypatch) as terminal, make_live(tmp_path, "plain/seed-0") as shown:
-        shown.send("plain/seed-0")
-        terminal.wait_for(lambda rows: [len(row) for row in rows] == [41, 25, 18, 18, 8, 0])
-        monkeypatch.setattr(live, "terminal_size", lambda: os.terminal_size((20, 24)))
-        shown.say("now")
-    assert "\x1b[8A\r\x1b[J" in terminal.close().raw  # Three and two for the first lines, and three more.
-
-
 def test_after_an_interrupt_it_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = make_live(tmp_path, "plain/seed-0")
-    shown.send("plain/seed-0")
-
     def stop() -> None:
-        with on_terminal(monkeypatch) as terminal, shown:
+        with on_terminal(monkeypatch) as terminal, make_dashboard(tmp_path, "plain/seed-0") as shown:
+            shown.send("plain/seed-0")
             terminals.append(terminal)
-            terminal.wait_for(lambda rows: len(rows) == 6)
+            terminal.wait_for(lambda rows: len(rows) == 5)
             raise KeyboardInterrupt
 
     terminals: list[Terminal] = []
     with pytest.raises(KeyboardInterrupt):
         stop()
     screen = terminals[0].close()
-    assert screen.rows[0] == "0 of 1 runs done, 1 going on, 0 positions"
-    assert (screen.rows[-1], screen.column) == ("", 0)
+    assert screen.lines[0] == "0 of 1 runs done, 1 running, 0 positions"
+    assert (screen.lines[-1], screen.column) == ("", 0)
 
 
+@pytest.mark.usefixtures("height")
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    shown = make_live(tmp_path, "a/seed-0", "b/seed-0", "c/seed-0", "d/seed-0")
-    shown.report("a/seed-0").status("probing")
-    assert shown.picture().going == {"a, seed 0": "probing"}
+    shown = make_dashboard(tmp_path, "a/seed-0", "b/seed-0", "c/seed-0", "d/seed-0")
+    shown.writer("a/seed-0").status("probing")
+    assert drawn(shown)[1] == f"  a, seed 0: {BAR} probing"
     (tmp_path / "a" / "seed-0" / PROGRESS).write_text('{"grid": ')  # Being written: what was known still stands.
-    Report(file=tmp_path / "b" / "seed-0" / PROGRESS, grid="another").status("probing")
+    ProgressWriter(file=tmp_path / "b" / "seed-0" / PROGRESS, grid="another").status("probing")
     (tmp_path / "c" / "seed-0" / PROGRESS).mkdir()
     (tmp_path / "d" / "seed-0" / PROGRESS).write_bytes(b"\xff[1]")
-    assert shown.picture().going == {"a, seed 0": "probing"}
+    assert drawn(shown)[1] == f"  a, seed 0: {BAR} probing"
     for text in ("[1]", json.dumps({"grid": shown.grid, "epoch": 1})):
         (tmp_path / "d" / "seed-0" / PROGRESS).write_text(text)
-        assert read_report(tmp_path / "d" / "seed-0" / PROGRESS, shown.grid) is None
+        assert read_progress(tmp_path / "d" / "seed-0" / PROGRESS, shown.grid) is None
 
 
 def test_a_report_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    Report(file=tmp_path / "not there" / PROGRESS, grid="x").step(METRICS)
+    ProgressWriter(file=tmp_path / "not there" / PROGRESS, grid="x").step(METRICS)
 
 
 def test_a_report_is_written_now_and_then(tmp_path: Path) -> None:
     """With what is known from before: right after an epoch there is no loss yet."""
     file = tmp_path / PROGRESS
     words: list[str] = []
-    report = Report(label="a: ", file=file, grid="x", speak=words.append)
+    report = ProgressWriter(label="a: ", file=file, grid="x", speak=words.append)
     report.epoch(METRICS | {"knn": 0.5})
     report.step({name: value for name, value in METRICS.items() if name not in ("loss", "floored")})
     first = json.loads(file.read_text())
@@ -328,7 +347,7 @@ def test_a_terminal_that_is_gone_stops_nothing(tmp_path: Path, monkeypatch: pyte
     master, slave = pty.openpty()
     file = os.fdopen(slave, "w")
     monkeypatch.setattr(sys, "stderr", file)
-    with make_live(tmp_path, "plain/seed-0") as shown:
+    with make_dashboard(tmp_path, "plain/seed-0") as shown:
         os.close(master)
         shown.say("nobody hears this")
     with contextlib.suppress(OSError):
@@ -366,17 +385,17 @@ def test_one_by_one_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "deb" / "seed-0").mkdir(parents=True)
     (tmp_path / "deb" / "seed-0" / "thesis.tex").write_text("mine")
     with on_terminal(monkeypatch, columns=1000) as terminal:
-        lines = compare_rows(ROWS, 1, tmp_path, means=Means(), display=Display(Line())).lines
-        (again,) = run_grid(grid_of(ROWS, 1)[:1], tmp_path, Means(), Display(Line()))
+        lines = compare_rows(ROWS, 1, tmp_path, means=Means(), display=Display(StatusArea())).lines
+        (again,) = run_grid(grid_of(ROWS, 1)[:1], tmp_path, Means(), Display(StatusArea()))
     assert [line.count for line in lines] == [1, 0, 1]
     assert again.seconds == 0
     screen = terminal.close()
-    failure, finished, last = screen.rows
+    failure, finished, last = screen.lines
     assert failure.startswith("deb, seed 0: failed: ")
     assert finished == "1 of 1 runs are finished already"
     assert last == ""
     assert "  plain, seed 0: " in screen.raw
-    assert "\nplain  " in screen.raw
+    assert "\nplain  " in re.sub(r"\x1b\[[\d;]*m|\r", "", screen.raw)
     assert not list(tmp_path.rglob(PROGRESS))
 
 
@@ -385,11 +404,11 @@ def test_side_by_side_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(grid, "usable_cores", lambda: 2)
     rows = {"plain": small_run(epochs=20), "deb": small_run("deb", epochs=20)}
     with on_terminal(monkeypatch, 60, 12) as terminal:
-        found = run_grid(grid_of(rows, 2), tmp_path, Means(workers=2), Display(Line()))
+        found = run_grid(grid_of(rows, 2), tmp_path, Means(workers=2), Display(StatusArea()))
     screen = terminal.close()
     assert all(each.error is None for each in found)
-    assert screen.rows == [""]
-    assert re.search(r"deb, seed 0: epoch \d+ of 20, .* left, loss \d", screen.raw)
+    assert screen.lines == [""]
+    assert re.search(r"deb, seed 0:.* epoch \d+ of 20, ", screen.raw)
     assert "(1 of 2)" in screen.raw
     assert screen.broken == 0
     assert not list(tmp_path.rglob(PROGRESS))
@@ -405,7 +424,7 @@ def test_ctrl_c_on_a_terminal(few_graphs: Path, tmp_path: Path) -> None:
     command += ["--batch-size=16", "--probes=knn", "--workers=2", "--out", str(tmp_path)]
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", program, *command],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TERM": "xterm"},
         stdin=terminal.slave,
         stdout=terminal.slave,
         stderr=terminal.slave,
@@ -421,8 +440,8 @@ def test_ctrl_c_on_a_terminal(few_graphs: Path, tmp_path: Path) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         screen = terminal.close()
-    assert screen.rows[0].startswith("0 of 2 runs done, 2 going on, ")
-    assert "the same command goes on" in screen.rows[-2]
-    assert (screen.rows[-1], screen.column, screen.broken) == ("", 0, 0)
+    assert screen.lines[0].startswith("0 of 2 runs done, 2 running, ")
+    assert "the same command goes on" in screen.lines[-2]
+    assert (screen.lines[-1], screen.column, screen.broken) == ("", 0, 0)
     for row in ("plain", "pucl"):
         assert (tmp_path / row / "seed-0" / "checkpoint.pt").exists()
