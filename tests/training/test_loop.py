@@ -261,6 +261,10 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
         make_training().load({**state, "step": 10**6})
     averages = next(iter(state["optimiser"]["state"].values()))
     name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)
-    averages[name] = torch.zeros(3, 1, 2)
-    with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
+    for other in (torch.zeros(3, 1, 2), {}, None):
+        averages[name] = other
+        with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
+            make_training().load(state)
+    del averages[name]
+    with pytest.raises(ValueError, match="the same averages for all parameters"):
         make_training().load(state)

@@ -192,14 +192,19 @@ class Training(Generic[_Samples]):
         self.watch.load(state["watch"])
 
     def _check_optimiser(self) -> None:
-        """Refuse averages of gradients that do not have the shape of their parameters: torch loads any."""
+        """Refuse averages of gradients that do not go with their parameters: torch loads anything."""
+        names = {frozenset(averages) for averages in self.optimiser.state.values()}
+        if len(names) > 1:
+            raise ValueError("the optimiser keeps the same averages for all parameters, got others for some")
         for parameter, averages in self.optimiser.state.items():
             for name, value in averages.items():
-                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
-                    raise ValueError(
-                        f"the optimiser's {name} goes with a parameter: expected the shape {list(parameter.shape)}, "
-                        f"got {list(value.shape)}"
-                    )
+                if isinstance(value, Tensor) and value.shape in (parameter.shape, ()) and value.is_floating_point():
+                    continue
+                came = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise ValueError(
+                    f"the optimiser's {name} goes with a parameter: expected a tensor of the shape "
+                    f"{list(parameter.shape)}, got {came}"
+                )
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
         """Train to the end; after every epoch, what it came to.
