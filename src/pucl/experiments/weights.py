@@ -31,7 +31,7 @@ from pucl.data import DataError, ExtraMissingError
 from pucl.experiments.config import RunConfig
 from pucl.files import write_whole
 from pucl.frameworks.framework import Framework
-from pucl.records import DamagedError, MismatchError, conform
+from pucl.records import DamagedError, conform
 from pucl.training.loop import module_of
 
 PARTS = ("encoder", "head", "encoders", "heads", "local_head", "whole_head")
@@ -110,7 +110,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DataError(f"{path} holds weights that pucl did not write: expected a note {ABOUT!r} about them")
     try:
         about: dict[str, Any] = conform(json.loads(metadata[ABOUT]), About, "its note")
-    except (MismatchError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(path, f"its note {ABOUT!r} cannot be read: {error}") from error
     digest = about.pop(DIGEST, None)
     if digest is None:
