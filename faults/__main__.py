@@ -5,7 +5,8 @@
   python -m faults --only flip-checkpoint,mutate-npz
   python -m faults --only mutate-npz --seed 0 --number 12    one attack again, with all that came of it
 
-A seed that is in the record goes on where it stopped. The exit code is 1 if anything failed.
+A seed that is in the record goes on where it stopped, and tries what failed again first. The exit code is 1 if anything
+failed.
 """
 
 import argparse

@@ -69,6 +69,15 @@ class Tally:
         if outcome.verdict == "failed" and len(self.failures) < KEPT:
             self.failures.append({"number": number, "words": outcome.words[:1500]})
 
+    def amend(self, number: int, outcome: Outcome) -> None:
+        """Count a failure that was tried again by what came of it now."""
+        if outcome.verdict == "failed":
+            return
+        self.failures = [failure for failure in self.failures if failure["number"] != number]
+        self.verdicts["failed"] -= 1
+        self.verdicts[outcome.verdict] += 1
+        self.verdicts = +self.verdicts
+
     def as_json(self) -> dict[str, Any]:
         """For the record."""
         return {
@@ -146,6 +155,7 @@ def run_campaign(
     here = {kind.name: Tally() for kind in chosen}
     spent = {kind.name: 0.0 for kind in chosen}  # With what is going on, so that workers do not all take one kind.
     following = {kind.name: record.tally(kind.name).tried for kind in chosen}
+    _try_failures_again(chosen, record, line)
     end = time.monotonic() + 60 * minutes
     saved = said = time.monotonic()
     fork = multiprocessing.get_context("fork")  # Before there is any thread here, and the workers have none.
@@ -182,6 +192,17 @@ def run_campaign(
                     said = time.monotonic()
         finally:
             record.save(missing)
+
+
+def _try_failures_again(kinds: Sequence[Kind], record: Record, line: Line) -> None:
+    """Repeat the attacks that failed in earlier calls: those whose defects were mended count as what they are now."""
+    with tempfile.TemporaryDirectory(prefix="pucl-faults-") as top:
+        workspace = Workspace(Path(top))
+        for kind in kinds:
+            for failure in list(record.tally(kind.name).failures):
+                outcome = attack(kind, record.seed, failure["number"], workspace)
+                record.tally(kind.name).amend(failure["number"], outcome)
+                line.say(f"again: {kind.name} --seed {record.seed} --number {failure['number']}: {outcome.verdict}")
 
 
 def _leave_interrupts_alone() -> None:

@@ -45,6 +45,7 @@ def test_a_record_is_converted(tmp_path: Path) -> None:
         ('{"points": [], "sizes": {"a": 1}}', "'a' of 'sizes' should be a list, got 1"),
         ("[" * 100_000, "brackets too deep to read"),
         ('{"points": [{"x": ' + 400 * "9" + "}]}", "'x' should be a number that a computer can hold"),
+        ('{"points": [{"x": 1e400}]}', "'x' should be a number that a computer can hold"),
         ('{"points": [{"x": ' + 5000 * "9" + "}]}", "Exceeds the limit"),
     ],
 )

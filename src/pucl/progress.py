@@ -203,6 +203,8 @@ def duration(seconds: float) -> str:
         >>> duration(8.4), duration(100), duration(7300)
         ('8 s', '1 min 40 s', '2 h 1 min')
     """
+    if not math.isfinite(seconds):
+        return "unknown"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -167,7 +167,7 @@ def conform(value: Any, kind: Any, name: str = "the record") -> Any:
         return _conform_to_dataclass(_of_type(value, dict, "an object", name), kind, name)
     if kind is float:
         number = _of_type(value, (int, float), WORDS[float], name)
-        if isinstance(number, int) and abs(number) >= 2**1023:
+        if abs(number) >= 2**1023:  # Infinity too; NaN is what a loss can be.
             raise _mismatch(value, "a number that a computer can hold", name)
         return number
     return _of_type(value, kind, WORDS.get(kind, kind.__name__), name)

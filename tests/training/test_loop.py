@@ -259,8 +259,20 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
     state = training.state()
     with pytest.raises(ValueError, match=r"step is how far the training is: expected 0 to \d+, got 1000000"):
         make_training().load({**state, "step": 10**6})
+    (group,) = state["optimiser"]["param_groups"]
+    for eps in (1.0, "small"):
+        other = {**state, "optimiser": {**state["optimiser"], "param_groups": [group | {"eps": eps}]}}
+        with pytest.raises(ValueError, match="the state has others for eps"):
+            make_training().load(other)
+    without = {name: value for name, value in group.items() if name != "eps"}
+    with pytest.raises(ValueError, match="the state has others for eps"):
+        make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": [without]}})
     averages = next(iter(state["optimiser"]["state"].values()))
     name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)
-    averages[name] = torch.zeros(3, 1, 2)
-    with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
+    for other in (torch.zeros(3, 1, 2), {}, None):
+        averages[name] = other
+        with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
+            make_training().load(state)
+    del averages[name]
+    with pytest.raises(ValueError, match="the same averages for all parameters"):
         make_training().load(state)

@@ -30,7 +30,7 @@ import pucl
 from pucl.config import RunConfig
 from pucl.data.errors import DataError, ExtraMissingError
 from pucl.files import write_whole
-from pucl.records import DamagedError, MismatchError, conform
+from pucl.records import DamagedError, conform
 from pucl.training.framework import Framework
 
 PARTS = ("encoder", "head", "encoders", "heads", "local_head", "whole_head")
@@ -107,7 +107,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DataError(f"{path} holds weights that pucl did not write: expected a note {ABOUT!r} about them")
     try:
         about: dict[str, Any] = conform(json.loads(metadata[ABOUT]), About, "its note")
-    except (MismatchError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(path, f"its note {ABOUT!r} cannot be read: {error}") from error
     digest = about.pop(DIGEST, None)
     if digest is None:

@@ -183,23 +183,37 @@ class Training(Generic[_Samples]):
         if not 0 <= state["step"] <= self.steps:
             raise ValueError(f"step is how far the training is: expected 0 to {self.steps}, got {state['step']}")
         self.module.load_state_dict(state["framework"])
+        own = [dict(group) for group in self.optimiser.param_groups]
         self.optimiser.load_state_dict(state["optimiser"])
-        self._check_optimiser()
+        self._check_optimiser(own)
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
         self.step = state["step"]
         self.tally = Tally(dict(state["tally"]["sums"]), state["tally"]["steps"])
         self.watch.load(state["watch"])
 
-    def _check_optimiser(self) -> None:
-        """Refuse averages of gradients that do not have the shape of their parameters: torch loads any."""
+    def _check_optimiser(self, own: list[dict[str, Any]]) -> None:
+        """Refuse settings and averages that are not of this optimiser: torch loads anything.
+
+        Args:
+            own: Its parameter groups before the state was loaded.
+        """
+        for group, loaded in zip(own, self.optimiser.param_groups, strict=True):
+            for name in (group.keys() | loaded.keys()) - {"params", "lr"}:
+                if name not in group or name not in loaded or group[name] != loaded[name]:
+                    raise ValueError(f"the optimiser has settings of its own: the state has others for {name}")
+        names = {frozenset(averages) for averages in self.optimiser.state.values()}
+        if len(names) > 1:
+            raise ValueError("the optimiser keeps the same averages for all parameters, got others for some")
         for parameter, averages in self.optimiser.state.items():
             for name, value in averages.items():
-                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
-                    raise ValueError(
-                        f"the optimiser's {name} goes with a parameter: expected the shape {list(parameter.shape)}, "
-                        f"got {list(value.shape)}"
-                    )
+                if isinstance(value, Tensor) and value.shape in (parameter.shape, ()) and value.is_floating_point():
+                    continue
+                came = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise ValueError(
+                    f"the optimiser's {name} goes with a parameter: expected a tensor of the shape "
+                    f"{list(parameter.shape)}, got {came}"
+                )
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
         """Train to the end; after every epoch, what it came to.
