@@ -261,9 +261,9 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
         make_training().load({**state, "step": 10**6})
     (group,) = state["optimiser"]["param_groups"]
     for eps in (1.0, "small"):
-        other = {**state, "optimiser": {**state["optimiser"], "param_groups": [group | {"eps": eps}]}}
+        groups = [group | {"eps": eps}]
         with pytest.raises(ValueError, match="the state has others for eps"):
-            make_training().load(other)
+            make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": groups}})
     without = {name: value for name, value in group.items() if name != "eps"}
     with pytest.raises(ValueError, match="the state has others for eps"):
         make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": [without]}})
