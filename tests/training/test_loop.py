@@ -269,7 +269,8 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
         make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": [without]}})
     averages = next(iter(state["optimiser"]["state"].values()))
     name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)
-    for other in (torch.zeros(3, 1, 2), {}, None):
+    wrong: list[Any] = [torch.zeros(3, 1, 2), {}, None]
+    for other in wrong:
         averages[name] = other
         with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
             make_training().load(state)
