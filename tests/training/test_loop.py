@@ -261,15 +261,16 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
         make_training().load({**state, "step": 10**6})
     (group,) = state["optimiser"]["param_groups"]
     for eps in (1.0, "small"):
-        other = {**state, "optimiser": {**state["optimiser"], "param_groups": [group | {"eps": eps}]}}
+        groups = [group | {"eps": eps}]
         with pytest.raises(ValueError, match="the state has others for eps"):
-            make_training().load(other)
+            make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": groups}})
     without = {name: value for name, value in group.items() if name != "eps"}
     with pytest.raises(ValueError, match="the state has others for eps"):
         make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": [without]}})
     averages = next(iter(state["optimiser"]["state"].values()))
     name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)
-    for other in (torch.zeros(3, 1, 2), {}, None):
+    wrong: list[Any] = [torch.zeros(3, 1, 2), {}, None]
+    for other in wrong:
         averages[name] = other
         with pytest.raises(ValueError, match=rf"the optimiser's {name} goes with a parameter"):
             make_training().load(state)
