@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.compat import Compat
@@ -138,7 +138,7 @@ class RunConfig:
         """The import path of an encoder that is not pucl's; None if it is."""
         return None
 
-    def for_encoding(self) -> Self:
+    def for_encoding(self) -> "RunConfig":
         """The same with as little memory as there can be: it is of no use once the training is over."""
         return self
 

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Self
 
 import torch
 from torch import nn
@@ -49,7 +48,7 @@ class MoCoConfig(ImageConfig):
                 f"key_momentum is the share of the key encoder that stays: expected 0 to 1, got {self.key_momentum}"
             )
 
-    def for_encoding(self) -> Self:
+    def for_encoding(self) -> "MoCoConfig":
         """The same with the smallest queue."""
         return replace(self, queue_size=1)
 
