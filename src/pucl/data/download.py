@@ -18,6 +18,19 @@ PATIENCE = 30.0  # Seconds without a byte after which a host counts as silent.
 NOT_SATISFIABLE = 416  # The part that we have is as long as the file, or longer.
 
 
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """A file at its official address, and the md5 sum by which it is known."""
+
+    url: str
+    md5: str
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        return self.url.rpartition("/")[2]
+
+
 class UnreachableError(DataError):
     """The host does not answer, does not have the file, or breaks off."""
 
@@ -138,16 +151,3 @@ def _copy(response: Any, file: IO[bytes], have: int, total: int, progress: Progr
     finally:
         progress.close()
     return done
-
-
-@dataclass(frozen=True, kw_only=True)
-class Download:
-    """A file at its official address, and the md5 sum by which it is known."""
-
-    url: str
-    md5: str
-
-    @property
-    def file(self) -> str:
-        """Its name."""
-        return self.url.rpartition("/")[2]
