@@ -29,13 +29,13 @@ from pucl.evaluation.svm import INNER_FOLDS
 from pucl.frameworks.infograph import InfoGraph
 from pucl.graphs.sources.tu_collection import known_graphs
 from pucl.graphs.task import GraphTask, embed_graphs
-from pucl.runs.config import RunConfig, choose
+from pucl.runs.config import RunConfig, Setting, choose
 from pucl.runs.recipes import recipe
 from pucl.runs.run import make_training
 from pucl.runs.task import make_task
 
 DATA = ("shapes", "PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
-CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
+CORRECTION_SETTINGS: dict[str, dict[str, Setting]] = {
     "plain": {},
     "deb": {"tau_plus": 0.5},
     "hard": {"tau_plus": 0.5, "beta": 1.0},

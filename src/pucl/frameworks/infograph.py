@@ -70,7 +70,15 @@ class InfoGraph(nn.Module):
         if batch.labels is not None:
             labels = batch.labels[batch.ids]
             pairs = without_false_negatives(pairs, labels[graph_of], labels)
-        return [replace(pairs, group=self._groups(graph_of), copies=graphs.copies)]
+        return [
+            replace(
+                pairs,
+                query_samples=batch.ids[graph_of],
+                key_samples=batch.ids,
+                group=self._groups(graph_of),
+                copies=graphs.copies,
+            )
+        ]
 
     def commit(self) -> None:
         """Nothing outlives the batch."""

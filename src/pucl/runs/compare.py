@@ -11,7 +11,7 @@ import pucl
 from pucl import processes
 from pucl.evaluation.folds import FOLDS
 from pucl.files import write_json, write_whole
-from pucl.runs.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
+from pucl.runs.config import ORACLE, PLAIN, ROWS, RunConfig, Setting, check_once, choose
 from pucl.runs.display import Display
 from pucl.runs.grid import Done, Job, Means, run_grid
 from pucl.runs.lines import Line, Results, as_csv, make_line
@@ -54,7 +54,7 @@ def compare_corrections(
     seeds: int,
     out: Path,
     *,
-    settings: dict[str, dict[str, float]] | None = None,
+    settings: dict[str, dict[str, Setting]] | None = None,
     means: Means | None = None,
     display: Display = SILENT,
     command: str = "",

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.compat import COMPATS, Compat
@@ -25,6 +25,9 @@ ROWS = (*CORRECTIONS, ORACLE, UNTRAINED, RAW)
 """What can stand in a row of a comparison: the corrections, the loss that knows the labels, no training, and (for
 graphs) no encoder."""
 NOT_TRAINED = (UNTRAINED, RAW)
+
+Setting = bool | int | float | str | None
+"""What a setting of a correction can be."""
 
 GRAPH_PROBES = ("svm", "svm_scaled", "linear", "knn")
 """Classifiers of graphs: the references' support vector machine, the same on scaled features, linear, neighbours."""
@@ -61,7 +64,7 @@ class RunConfig:
     framework: str
     data: str
     correction: str = "pucl"
-    settings: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict)
     limit: int | None = None
     epochs: int = 100
     batch_size: int = 256
@@ -110,9 +113,10 @@ class RunConfig:
             choose(f"setting of {self.correction}", name, settings_of(self.correction))
         if self.correction in NOT_TRAINED:
             return Plain()
-        if self.correction == ORACLE:
-            return Hard(tau_plus=0.0, beta=self.settings.get("beta", 0.0))
-        return CORRECTIONS[self.correction](**self.settings)
+        kind = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
+        types = get_type_hints(kind)
+        given = {name: conform(value, types[name], f"{name!r}") for name, value in self.settings.items()}
+        return Hard(**({"tau_plus": 0.0, "beta": 0.0} | given)) if self.correction == ORACLE else kind(**given)
 
     def all_settings(self) -> dict[str, Any]:
         """The settings of the correction, given or not."""
@@ -240,7 +244,7 @@ class GraphConfig(RunConfig):
                 "compat='hcl' is the published loss of HCL: expected the Jensen-Shannon objective without a "
                 f"temperature, and a correction, got {self.objective}, {self.temperature} and {self.correction}"
             )
-        if self.make_correction().tilt is None:
+        if not self.make_correction().is_tilted:
             raise ValueError(
                 f"compat='hcl' is for corrections with a tilt (plain, deb, hard, pucl), got {self.correction}"
             )
