@@ -79,7 +79,7 @@ def test_what_happened_is_kept(make: Make) -> None:
 @every_loss
 def test_all_keywords_are_in_the_signature(make: Make) -> None:
     """So that an editor shows them, and Python refuses others."""
-    common = inspect.signature(ContrastiveLoss).parameters.keys() - {"correction"}
+    common = inspect.signature(ContrastiveLoss).parameters.keys() - {"correction", "samples"}
     own = inspect.signature(make).parameters
     assert common < own.keys() | {"correction"}
     assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in own.values())

@@ -166,8 +166,11 @@ def normalised_log_weights(
         return log_weights, comparison.count
     log_weights = correction.log_weights(comparison)
     if comparison.mask is not None:
-        log_weights = log_weights.masked_fill(~comparison.mask, -torch.inf)
-    none = (log_weights == -torch.inf).all(dim=1)
-    log_weights = log_weights.masked_fill(none[:, None], 0.0)  # Otherwise their gradient would be NaN.
-    count = comparison.count.masked_fill(none, 0.0)
-    return log_weights - torch.logsumexp(log_weights, dim=1, keepdim=True), count
+        log_weights = torch.where(comparison.mask, log_weights, -torch.inf)
+    total = torch.logsumexp(log_weights, dim=1, keepdim=True)
+    none = total == -torch.inf
+    # Their gradient would be NaN. Only on the CPU is it known without waiting whether there are any.
+    if torch.compiler.is_compiling() or none.device.type != "cpu" or none.any():
+        log_weights = log_weights.masked_fill(none, 0.0)
+        total = torch.logsumexp(log_weights, dim=1, keepdim=True)
+    return log_weights - total, comparison.count.masked_fill(none[:, 0], 0.0)

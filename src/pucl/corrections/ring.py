@@ -60,7 +60,7 @@ class Ring(Correction):
         begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
         between = _between_values if _numpy_reads(logits) else _between_ranks
-        return torch.zeros_like(logits).masked_fill_(~between(logits, begin, end), -math.inf)
+        return torch.where(between(logits, begin, end), logits.new_zeros(()), -math.inf)
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
         """The size of the band, or N with `rescale`."""
