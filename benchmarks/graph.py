@@ -18,7 +18,7 @@ from benchmarks.subject import Progress
 from benchmarks.svm import Embedded, SVMRow, SVMSettings, measure_svm, pooled_features
 from benchmarks.timing import MOST, Spread, interleave, torch_threads
 from benchmarks.train import Figures
-from pucl.config import RunConfig, choose
+from pucl.config import RunConfig, Setting, choose
 from pucl.contrast.correction import check_range
 from pucl.corrections import CORRECTIONS
 from pucl.data.root import DataMissingError
@@ -33,7 +33,7 @@ from pucl.runs.build import open_data
 from pucl.runs.run import make_training
 
 DATA = ("shapes", "PTC_MR", "ENZYMES", "DD", "REDDIT-BINARY")
-CORRECTION_SETTINGS: dict[str, dict[str, float]] = {
+CORRECTION_SETTINGS: dict[str, dict[str, Setting]] = {
     "plain": {},
     "deb": {"tau_plus": 0.5},
     "hard": {"tau_plus": 0.5, "beta": 1.0},

@@ -172,7 +172,7 @@ class BareLoss:
 
     def __init__(self, bare: BareNetwork, training: Training[GraphBatch]) -> None:
         self.bare = bare
-        self.correction = training.correction.at(0.0)
+        self.correction = training.correction
         self.plan: Plan = training.plan
         framework = bare.framework
         self.given = Given()

@@ -155,7 +155,7 @@ def run_campaign(
     here = {kind.name: Tally() for kind in chosen}
     spent = {kind.name: 0.0 for kind in chosen}  # With what is going on, so that workers do not all take one kind.
     following = {kind.name: record.tally(kind.name).tried for kind in chosen}
-    _try_failures_again(chosen, record, line)
+    _try_failures_again(chosen, record, area)
     end = time.monotonic() + 60 * minutes
     saved = said = time.monotonic()
     fork = multiprocessing.get_context("fork")  # Before there is any thread here, and the workers have none.
@@ -194,7 +194,7 @@ def run_campaign(
             record.save(missing)
 
 
-def _try_failures_again(kinds: Sequence[Kind], record: Record, line: Line) -> None:
+def _try_failures_again(kinds: Sequence[Kind], record: Record, area: StatusArea) -> None:
     """Repeat the attacks that failed in earlier calls: those whose defects were mended count as what they are now."""
     with tempfile.TemporaryDirectory(prefix="pucl-faults-") as top:
         workspace = Workspace(Path(top))
@@ -202,7 +202,7 @@ def _try_failures_again(kinds: Sequence[Kind], record: Record, line: Line) -> No
             for failure in list(record.tally(kind.name).failures):
                 outcome = attack(kind, record.seed, failure["number"], workspace)
                 record.tally(kind.name).amend(failure["number"], outcome)
-                line.say(f"again: {kind.name} --seed {record.seed} --number {failure['number']}: {outcome.verdict}")
+                area.say(f"again: {kind.name} --seed {record.seed} --number {failure['number']}: {outcome.verdict}")
 
 
 def _leave_interrupts_alone() -> None:

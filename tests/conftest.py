@@ -17,7 +17,7 @@ torch.set_num_threads(1)  # The tests are many and small, and run side by side.
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles and blocks so small that even a small matrix has many of them, ragged at the edges."""
     monkeypatch.setattr("pucl.contrast.streaming.tiles.TILE", 5)
-    monkeypatch.setattr("pucl.contrast.streaming.blocks.BLOCK", 24)
+    monkeypatch.setattr("pucl.contrast.pairs.BLOCK", 24)
 
 
 @pytest.fixture(autouse=True)

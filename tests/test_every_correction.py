@@ -10,6 +10,7 @@ import oracles
 from examples import ALL, EXAMPLES, loop_weights, related_views
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.comparison import Comparison
+from pucl.contrast.correction import normalised_log_weights
 from pucl.corrections import CORRECTIONS, Correction, Ring
 from pucl.functional import compare, contrastive_loss, pair_up, pair_views
 
@@ -29,7 +30,9 @@ def test_every_correction_has_an_example() -> None:
 def test_weights_sum_to_one_and_masked_samples_weigh_nothing(correction: Correction) -> None:
     mask = torch.rand(6, 20) > 0.3
     comparison = Comparison(positive=torch.randn(6, 1), unlabelled=torch.randn(6, 20), mask=mask)
-    weights = correction.log_weights(comparison).exp()
+    log_weights, count = normalised_log_weights(correction, comparison)
+    weights = log_weights.exp()
+    assert torch.equal(count, mask.sum(dim=1).float())
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(6))
     assert (weights[~mask] == 0).all()
     assert (weights >= 0).all()
@@ -50,11 +53,11 @@ def test_equals_the_loops(correction: Correction, objective: ObjectiveName, stre
             in_band = sum(weight > 0 for weight in weights)
             count = in_band if isinstance(correction, Ring) and not correction.rescale else len(unlabelled)
             loss, floored = oracles.infonce(
-                positives, unlabelled, weights, correction.odds, math.exp(-1 / temperature), count
+                positives, unlabelled, weights, float(correction.odds), math.exp(-1 / temperature), count
             )
         else:
             least = oracles.softplus(-1 / temperature)
-            loss, floored = oracles.jensen_shannon(positives, unlabelled, weights, correction.odds, least)
+            loss, floored = oracles.jensen_shannon(positives, unlabelled, weights, float(correction.odds), least)
         losses.append(loss)
         floors.append(floored)
     torch.testing.assert_close(outcome.loss, torch.tensor(losses, dtype=torch.float64), rtol=1e-10, atol=1e-12)
@@ -68,7 +71,7 @@ def test_equals_the_loops(correction: Correction, objective: ObjectiveName, stre
 def test_gradients(
     correction: Correction, objective: ObjectiveName, streaming: bool, views: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pucl.contrast.streaming.blocks.BLOCK", 100)
+    monkeypatch.setattr("pucl.contrast.pairs.BLOCK", 100)
 
     def loss(*embeddings: torch.Tensor) -> torch.Tensor:
         outcome = compare(pair_views(embeddings, temperature=0.5), correction, objective=objective, streaming=streaming)

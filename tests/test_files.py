@@ -85,6 +85,7 @@ def save_state(path: Path, count: int) -> None:
         {
             "step": 0,
             "framework": {"weights": torch.zeros(count // 4)},
+            "correction": {},
             "optimiser": {},
             "scaler": {},
             "tally": {"sums": {}, "steps": 0},

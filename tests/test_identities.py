@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from examples import related_views
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.objectives import Floor
-from pucl.corrections import PUCL, Anneal, Correction, Debiased, Hard, Plain, Ring
+from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.functional import compare, local_global_loss, pair_views
 
 shares = st.floats(0, 0.3)
@@ -106,15 +106,3 @@ def test_plain_is_cross_entropy() -> None:
     target = torch.arange(12).roll(6)
     expected = torch.nn.functional.cross_entropy(logits, target, reduction="none")
     torch.testing.assert_close(compare(pair_views(views, temperature=0.5), Plain()).loss, expected)
-
-
-def test_annealed_settings_move_in_a_line() -> None:
-    ring = Ring(lower=Anneal(0.1, 0.01, until=0.5), upper=Anneal(1.0, 0.1, until=0.5))
-    assert ring.at(0.0) == Ring(lower=0.1, upper=1.0)
-    halfway = ring.at(0.25)
-    assert isinstance(halfway, Ring)
-    assert halfway.upper == pytest.approx(0.55)
-    assert ring.at(0.5) == ring.at(1.0) == Ring(lower=0.01, upper=0.1)
-    assert Hard(beta=Anneal(1.0, 0.0, steps=4)).at(0.3) == Hard(beta=0.75)
-    with pytest.raises(ValueError, match="beta moves while training goes on"):
-        compare(pair_views(related_views(3, 4)), Hard(beta=Anneal(1.0, 0.0)))

@@ -17,10 +17,10 @@ import torch
 
 import pucl
 from examples import related_views
-from pucl import Anneal, ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
+from pucl import ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.objectives import Floor, InfoNCE, summarise
-from pucl.corrections import PUCL, Hard, Plain
+from pucl.corrections import PUCL, Hard, Plain, Ring
 from pucl.floored import FloorWatch
 from pucl.functional import compare, contrastive_loss, local_global_loss, pair_local_global, pair_views
 
@@ -79,7 +79,7 @@ def test_what_happened_is_kept(make: Make) -> None:
 @every_loss
 def test_all_keywords_are_in_the_signature(make: Make) -> None:
     """So that an editor shows them, and Python refuses others."""
-    common = inspect.signature(ContrastiveLoss).parameters.keys() - {"correction"}
+    common = inspect.signature(ContrastiveLoss).parameters.keys() - {"correction", "samples"}
     own = inspect.signature(make).parameters
     assert common < own.keys() | {"correction"}
     assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in own.values())
@@ -164,11 +164,11 @@ def test_twins_in_a_batch_are_left_out() -> None:
     assert (losses[:, 1:6] > without[:, 1:]).all()
 
 
-def test_set_progress_moves_annealed_settings() -> None:
-    loss = RingLoss(lower=0.0, upper=Anneal(1.0, 0.25, until=0.5))
+def test_a_setting_can_be_moved_between_steps() -> None:
+    loss = RingLoss(lower=0.0, upper=1.0)
     z0, z1 = views_of()
     torch.testing.assert_close(loss(z0, z1), NTXentLoss()(z0, z1))
-    loss.set_progress(0.75)
+    loss.correction = Ring(lower=0.0, upper=0.25)
     torch.testing.assert_close(loss(z0, z1), RingLoss(lower=0.0, upper=0.25)(z0, z1))
 
 
@@ -444,7 +444,6 @@ class TestBadInput:
             (lambda: pucl.DebiasedLoss(tau_plus=1), "tau_plus is the share of hidden positives"),
             (lambda: RingLoss(lower=0.5, upper=0.5), "the band from lower to upper.*lower < upper"),
             (lambda: RingLoss(lower=0.0, upper=1.2), "the band from lower to upper"),
-            (lambda: RingLoss(lower=0.2, upper=Anneal(1.0, 0.1)), "the band from lower to upper"),
             (lambda: NTXentLoss(temperature=0), "temperature is what similarities are divided by.*got 0"),
             (lambda: NTXentLoss(temperature=float("inf")), "temperature"),
             (lambda: NTXentLoss(temperature=1e-46), "expected 1e-06 <= temperature < inf, got 1e-46"),
@@ -460,8 +459,6 @@ class TestBadInput:
                 for size in (-3, 3.5, True, "8", None, (), (8, 2, 3), (8.0, 2), (8, True), (-8, 2))
             ),
             (lambda: NTXentLoss(memory_bank_size=(8, 0)), "dim is the dimension of the embeddings"),
-            (lambda: Anneal(1, 0, until=0), "until is the share of the training"),
-            (lambda: Anneal(1, 0).at(1.5), "progress is the share of the training"),
             (lambda: OracleLoss(memory_bank_size=8), "labels are unknown"),
         ],
     )
@@ -763,12 +760,6 @@ class TestFoundInReview:
         loss(z0, z1, ids=torch.arange(4, dtype=torch.int32))
         assert loss.queue.contents()[1].tolist() == [0, 1, 2, 3]
 
-    def test_annealed_bands_must_not_cross_on_the_way(self) -> None:
-        with pytest.raises(ValueError, match="the band from lower to upper"):
-            RingLoss(lower=Anneal(0.0, 0.5, until=0.1), upper=Anneal(0.4, 1.0))
-        with pytest.raises(ValueError, match="the band from lower to upper"):
-            RingLoss(lower=Anneal(0.0, 0.9, until=0.2, steps=1), upper=Anneal(0.4, 1.0))
-
     def test_masks_of_another_device(self) -> None:
         z0, z1 = views_of(4)
         with pytest.raises(ValueError, match="mask goes with the embeddings: expected it on cpu, got meta"):
@@ -844,8 +835,3 @@ def test_a_temperature_that_is_a_tensor(shape: tuple[int, ...], dtype: torch.dty
 def test_what_means_nothing_is_refused(without_shape_checks: None) -> None:
     with pytest.raises(ValueError, match="which the paper has for InfoNCE alone, got it for jensen_shannon"):
         PUCLLoss(floor="paper", objective="jensen_shannon")
-    moving = pucl.Anneal(0.1, 0.2)
-    with pytest.raises(ValueError, match="alpha stays the same in a training: expected a number, got Anneal"):
-        PUCLLoss(alpha=moving)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="tau_plus stays the same in a training"):
-        pucl.HardLoss(tau_plus=moving)  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pucl import adapters, corrections, functional
-from pucl.corrections import Anneal
 from pucl.losses import (
     ContrastiveLoss,
     DebiasedLoss,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Anneal",
     "ContrastiveLoss",
     "DebiasedLoss",
     "FlooredWarning",

@@ -90,8 +90,16 @@ class MetricLearningLoss(_Adapter):
             query_ids=labels,
             unlabelled_ids=reference_labels,
         )
-        pairs = replace(pairs, positive=_logits_at(pairs, places), positive_mask=present)
+        # Labels leave out pairs, and name no samples.
+        pairs = replace(
+            pairs,
+            positive=_logits_at(pairs, places),
+            positive_mask=present,
+            query_samples=None,
+            key_samples=None,
+        )
         outcome = self.loss.compare(pairs)
+        self.loss.learn(pairs)
         has_positive = present.any(dim=1)
         if self.loss.reduction == "mean" and has_positive.any():
             outcome = replace(outcome, loss=outcome.loss[has_positive])
@@ -159,11 +167,10 @@ class TwoTowerLoss(_Adapter):
         """The mean of both directions."""
         images, texts = stack_views([image_features, text_features])
         temperature = self.loss.temperature if logit_scale is None else _temperature(logit_scale)
-        forth, back = (
-            self.loss.compare(pairs)
-            for pairs in (self._pairs(images, texts, temperature), self._pairs(texts, images, temperature))
-        )
+        comparisons = self._pairs(images, texts, temperature), self._pairs(texts, images, temperature)
+        forth, back = (self.loss.compare(pairs) for pairs in comparisons)
         loss = self.loss.settle(_joined(forth, back))
+        self.loss.learn(*comparisons)
         return {"contrastive_loss": loss} if output_dict else loss
 
     def _pairs(
@@ -180,7 +187,7 @@ class TwoTowerLoss(_Adapter):
             candidates, candidate_ids = processes.gather(partners, sizes), processes.gather(ids, sizes)
         if len(candidates) < 2:
             raise ValueError("the other samples of a batch are unlabelled: expected a batch of at least 2, got 1")
-        return pair_up(
+        pairs = pair_up(
             anchors,
             partners,
             candidates,
@@ -189,6 +196,7 @@ class TwoTowerLoss(_Adapter):
             unlabelled_ids=candidate_ids,
             normalize=False,
         )
+        return replace(pairs, query_samples=None, key_samples=None)  # Places in the batch name no samples.
 
 
 def _refuse_oracle(loss: ContrastiveLoss) -> None:
@@ -233,7 +241,7 @@ def _joined(forth: Outcome, back: Outcome) -> Outcome:
     return Outcome(
         loss=torch.cat([forth.loss, back.loss]),
         floored=(forth.floored + back.floored) / 2,
-        tau_plus=forth.tau_plus,
+        tau_plus=(forth.tau_plus + back.tau_plus) / 2,
         positive_similarity=(forth.positive_similarity + back.positive_similarity) / 2,
         unlabelled_similarity=(forth.unlabelled_similarity + back.unlabelled_similarity) / 2,
         floor=forth.floor,

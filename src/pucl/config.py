@@ -4,13 +4,14 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.compat import Compat
 from pucl.contrast.objectives import OBJECTIVES, Floor, check_floor
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
 from pucl.devices import PRECISIONS, Precision
+from pucl.records import conform
 from pucl.texts import did_you_mean
 from pucl.training.loop import check_plan
 from pucl.training.optimisers import SCHEDULES, Schedule, check_optimiser
@@ -20,6 +21,9 @@ ROWS = (*CORRECTIONS, ORACLE, UNTRAINED, RAW)
 """What can stand in a row of a comparison: the corrections, the loss that knows the labels, no training, and no
 encoder (for modalities that have raw features)."""
 NOT_TRAINED = (UNTRAINED, RAW)
+
+Setting = bool | int | float | str | None
+"""What a setting of a correction can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +63,7 @@ class RunConfig:
     framework: str
     data: str
     correction: str = "pucl"
-    settings: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict)
     limit: int | None = None
     epochs: int = 100
     batch_size: int = 256
@@ -106,9 +110,10 @@ class RunConfig:
             choose(f"setting of {self.correction}", name, settings_of(self.correction))
         if self.correction in NOT_TRAINED:
             return Plain()
-        if self.correction == ORACLE:
-            return Hard(tau_plus=0.0, beta=self.settings.get("beta", 0.0))
-        return CORRECTIONS[self.correction](**self.settings)
+        kind = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
+        types = get_type_hints(kind)
+        given = {name: conform(value, types[name], f"{name!r}") for name, value in self.settings.items()}
+        return Hard(**({"tau_plus": 0.0, "beta": 0.0} | given)) if self.correction == ORACLE else kind(**given)
 
     def all_settings(self) -> dict[str, Any]:
         """The settings of the correction, given or not."""

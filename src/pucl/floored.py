@@ -34,15 +34,16 @@ class FloorWatch:
 
     def look(self, outcome: Outcome) -> None:
         """Warn if this outcome calls for it."""
-        if self._silent or torch.compiler.is_compiling() or processes.rank() > 0:
+        if self._silent or torch.compiler.is_compiling():
             return
         self._calls += 1
         if outcome.floored.device.type != "cpu" and self._calls % LOOK_EVERY:
             return
         floored = float(outcome.floored)
-        if floored > MOST:
+        if floored > MOST and processes.rank() == 0:
             self._silent = self._once
-            warnings.warn(_message(floored, outcome.tau_plus, outcome.floor), FlooredWarning, stacklevel=_user_level())
+            message = _message(floored, float(outcome.tau_plus), outcome.floor)
+            warnings.warn(message, FlooredWarning, stacklevel=_user_level())
 
 
 def _message(floored: float, tau_plus: float, floor: Floor) -> str:

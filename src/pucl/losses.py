@@ -7,7 +7,7 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast.compare import ObjectiveName, check_correction, check_objective, compare
-from pucl.contrast.correction import Anneal, Correction
+from pucl.contrast.correction import Correction
 from pucl.contrast.objectives import Floor, Outcome, Reduction, check_floor, reduce
 from pucl.contrast.oracle import without_false_negatives
 from pucl.contrast.pairing import check_ids, check_temperature, pair_up, pair_views, stack_views
@@ -16,7 +16,7 @@ from pucl.corrections import PUCL, Debiased, Hard, Plain, Ring
 from pucl.floored import FlooredWarning, FloorWatch
 from pucl.memory import Queue
 from pucl.shapes import Float, Int, Tensor
-from pucl.together import pair_views_together, settle_together
+from pucl.together import learn, pair_views_together, settle_together
 
 __all__ = [
     "ContrastiveLoss",
@@ -53,6 +53,11 @@ class ContrastiveLoss(nn.Module):
             InfoNCE below a temperature of 0.25 it is 0.1, since exp(-1/t) would stop the training there.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+        samples: How many samples the data have, for corrections that remember each. Pass ``ids`` from 0 to samples - 1
+            then.
+
+    A correction that learns has its state in ``learnt``. It is part of ``state_dict``, and moves as the queue does: in
+    training mode only, not under ``no_grad``, and after the comparison.
 
     Shapes:
         - ``z0``, ``z1``, ...: [batch, dim], any length of vectors; they are normalised inside. A zero vector has
@@ -75,6 +80,7 @@ class ContrastiveLoss(nn.Module):
         floor: Floor = "auto",
         objective: ObjectiveName = "infonce",
         streaming: bool | None = None,
+        samples: int | None = None,
     ) -> None:
         super().__init__()
         check_correction(correction)
@@ -82,7 +88,8 @@ class ContrastiveLoss(nn.Module):
         check_objective(objective)
         check_floor(floor, objective)
         reduce(torch.zeros(1), reduction)
-        self.correction = correction.at(0.0)
+        self.correction = correction
+        self.learnt = correction.start(samples)
         self.temperature = temperature
         self.gather_distributed = gather_distributed
         self.reduction = reduction
@@ -91,26 +98,29 @@ class ContrastiveLoss(nn.Module):
         self.streaming = streaming
         self.last: Outcome | None = None
         self.queue = _queue(memory_bank_size)
-        self._schedule = correction
         self._floor_watch = FloorWatch(once=True)
 
     @property
     def tau_plus(self) -> float:
         """tau', the share of hidden positives that is assumed among the unlabelled."""
-        return self.correction.tau_plus
-
-    def set_progress(self, progress: float) -> None:
-        """Tell annealed settings how much of the training is done, 0 to 1."""
-        self.correction = self._schedule.at(progress)
+        return float(self.correction.tau_plus)
 
     def forward(
         self, *views: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch."""
         if self.queue is None:
-            return self.settle(self.compare(self.pair_batch(views, ids)))
+            pairs = self.pair_batch(views, ids)
+            loss = self.settle(self.compare(pairs))
+            self.learn(pairs)
+            return loss
         anchors, positives = self._two_views(views)
-        loss = self.settle(self._against(self.queue, anchors, positives, ids))
+        pairs_with_queue = self._pair_with(self.queue, anchors, positives, ids)
+        if pairs_with_queue is None:
+            loss = self.settle(self._nothing_to_compare(anchors, positives))
+        else:
+            loss = self.settle(self.compare(pairs_with_queue, expected=self.queue.size))
+            self.learn(pairs_with_queue)
         # After the comparison, so that no anchor meets the key that is its positive.
         if self.training and torch.is_grad_enabled():
             self._remember(self.queue, positives.detach(), ids)
@@ -121,40 +131,43 @@ class ContrastiveLoss(nn.Module):
         pair = pair_views_together if self.together else pair_views
         return pair(views, temperature=self.temperature, ids=ids)
 
-    def _against(
+    def _pair_with(
         self,
         queue: Queue,
         anchors: Float[Tensor, "batch dim"],
         positives: Float[Tensor, "batch dim"],
         ids: Int[Tensor, " batch"] | None,
-    ) -> Outcome:
-        """Anchors against what the queue holds; against nothing, and without a loss, while it is empty."""
+    ) -> Pairs | None:
+        """Anchors with what the queue holds; None while it is empty."""
         check_ids("ids", ids, len(anchors), anchors.device)
         if ids is not None and ids.device.type == "cpu" and len(ids) and int(ids.min()) < 0:
             raise ValueError(f"ids name samples in the memory bank: expected none below 0, got {int(ids.min())}")
         keys, key_ids = queue.contents()
         if len(keys) == 0:
-            similarity = (anchors * positives).sum(dim=1)
-            nothing = similarity.new_zeros(())
-            return Outcome(
-                loss=similarity * 0.0,  # Zero, but with a graph, so that a training step runs through.
-                floored=nothing,
-                tau_plus=self.tau_plus,
-                positive_similarity=similarity.detach().mean(),
-                unlabelled_similarity=nothing,
-                floor=self.floor,
-            )
-        return self.compare(
-            pair_up(
-                anchors,
-                positives,
-                keys,
-                temperature=self.temperature,
-                query_ids=ids,
-                unlabelled_ids=None if ids is None else key_ids,
-                normalize=False,
-            ),
-            expected=queue.size,
+            return None
+        return pair_up(
+            anchors,
+            positives,
+            keys,
+            temperature=self.temperature,
+            query_ids=ids,
+            unlabelled_ids=None if ids is None else key_ids,
+            normalize=False,
+        )
+
+    def _nothing_to_compare(
+        self, anchors: Float[Tensor, "batch dim"], positives: Float[Tensor, "batch dim"]
+    ) -> Outcome:
+        """The outcome of anchors without unlabelled samples."""
+        similarity = (anchors * positives).sum(dim=1)
+        nothing = similarity.new_zeros(())
+        return Outcome(
+            loss=similarity * 0.0,  # Zero, but with a graph, so that a training step runs through.
+            floored=nothing,
+            tau_plus=self.tau_plus,
+            positive_similarity=similarity.detach().mean(),
+            unlabelled_similarity=nothing,
+            floor=self.floor,
         )
 
     def _remember(self, queue: Queue, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None) -> None:
@@ -170,12 +183,17 @@ class ContrastiveLoss(nn.Module):
         """The outcome of these pairs under the settings of this loss; see `pucl.contrast.compare`."""
         return compare(
             pairs,
-            self.correction,
+            self.correction if self.learnt is None else self.learnt.read(pairs),
             objective=self.objective,
             floor=self.floor,
             streaming=self.streaming,
             expected=expected,
         )
+
+    def learn(self, *comparisons: Pairs) -> None:
+        """Let a correction that learns do so from these pairs, after they were compared; see `CorrectionState`."""
+        if self.learnt is not None and self.training and torch.is_grad_enabled():
+            learn(self.learnt, comparisons, together=self.together)
 
     def settle(self, outcome: Outcome) -> Float[Tensor, "*reduced"]:
         """Reduce the losses, keep the outcome, and warn if most anchors are at the floor."""
@@ -282,7 +300,7 @@ class HardLoss(ContrastiveLoss):
 
     Args:
         tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
-        beta: Concentration on hard samples, >= 0, or an `Anneal`.
+        beta: Concentration on hard samples, >= 0.
         temperature: What cosines are divided by, > 0.
         memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
     """
@@ -290,7 +308,7 @@ class HardLoss(ContrastiveLoss):
     def __init__(
         self,
         tau_plus: float = 0.1,
-        beta: float | Anneal = 1.0,
+        beta: float = 1.0,
         *,
         temperature: float = 0.5,
         memory_bank_size: MemoryBankSize = 0,
@@ -325,8 +343,8 @@ class RingLoss(ContrastiveLoss):
 
     def __init__(
         self,
-        lower: float | Anneal = 0.01,
-        upper: float | Anneal = 0.1,
+        lower: float = 0.01,
+        upper: float = 0.1,
         *,
         rescale: bool = False,
         temperature: float = 0.5,
@@ -355,7 +373,7 @@ class PUCLLoss(ContrastiveLoss):
     Args:
         alpha: Share of positives in the data, 0 <= alpha < 1.
         c: Share of the positives that is labelled, 0 <= c <= 1.
-        beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
+        beta: Hard's concentration on hard samples, >= 0.
         temperature: What cosines are divided by, > 0.
         memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`.
 
@@ -372,7 +390,7 @@ class PUCLLoss(ContrastiveLoss):
         self,
         alpha: float = 0.12,
         c: float = 0.1,
-        beta: float | Anneal = 0.0,
+        beta: float = 0.0,
         *,
         temperature: float = 0.5,
         memory_bank_size: MemoryBankSize = 0,
@@ -397,7 +415,7 @@ class PUCLLoss(ContrastiveLoss):
     def from_tau_plus(
         cls,
         tau_plus: float,
-        beta: float | Anneal = 0.0,
+        beta: float = 0.0,
         *,
         temperature: float = 0.5,
         memory_bank_size: MemoryBankSize = 0,
@@ -435,7 +453,7 @@ class OracleLoss(ContrastiveLoss):
     """The loss that knows the labels, and so which samples are true negatives: what every correction aims at.
 
     Args:
-        beta: Hard's concentration on hard samples, >= 0, or an `Anneal`.
+        beta: Hard's concentration on hard samples, >= 0.
         temperature: What cosines are divided by, > 0.
         memory_bank_size, gather_distributed, reduction, floor, objective, streaming: See `ContrastiveLoss`. The oracle
             refuses a memory bank, whose labels it does not know.
@@ -447,7 +465,7 @@ class OracleLoss(ContrastiveLoss):
 
     def __init__(
         self,
-        beta: float | Anneal = 0.0,
+        beta: float = 0.0,
         *,
         temperature: float = 0.5,
         memory_bank_size: MemoryBankSize = 0,

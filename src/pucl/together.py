@@ -6,8 +6,9 @@ from dataclasses import replace
 import torch
 
 from pucl import processes
+from pucl.contrast.correction import CorrectionState
 from pucl.contrast.objectives import Outcome, Reduction, reduce
-from pucl.contrast.pairing import Temperature, check_ids, check_temperature, pair_views, stack_views
+from pucl.contrast.pairing import Others, Temperature, check_ids, check_temperature, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
 
@@ -17,12 +18,14 @@ def pair_views_together(
     *,
     temperature: Temperature,
     ids: Int[Tensor, " batch"] | None = None,
+    samples: Int[Tensor, " batch"] | None = None,
 ) -> Pairs:
-    """The views of this process as anchors, against all views of all processes."""
+    """The views of this process as anchors, against all views of all processes; see `pair_views`."""
     check_temperature(temperature)
     stacked = stack_views(views)
     count, batch, dim = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
+    check_ids("samples", samples, batch, stacked.device)
     sizes = processes.gather_sizes(
         batch,
         stacked.device,
@@ -31,18 +34,41 @@ def pair_views_together(
             "the number of views": count,
             "the size of a number in bytes": stacked.element_size(),
             "whether ids are given": int(ids is not None),
+            "whether samples are named": int(samples is not None),
             "whether a gradient is needed": int(stacked.requires_grad and torch.is_grad_enabled()),
         },
     )
     if sum(sizes) < 2:
         raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
+    samples = ids if samples is None else samples
     if ids is None:
         ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])
     rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
     keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
     ids = ids.to(torch.int64)
-    key_ids = processes.gather(ids, sizes).repeat(count)
-    return pair_views(list(stacked), temperature=temperature, ids=ids, others=(keys, key_ids), normalize=False)
+    names = torch.stack([ids] if samples is None else [ids, samples.to(torch.int64)], dim=1)
+    key_names = processes.gather(names, sizes).repeat(count, 1)
+    others = Others(keys, key_names[:, 0], None if samples is None else key_names[:, 1])
+    return pair_views(list(stacked), temperature=temperature, ids=ids, samples=samples, others=others, normalize=False)
+
+
+@torch.no_grad()
+def learn(state: CorrectionState, comparisons: Sequence[Pairs], *, together: bool) -> None:
+    """Move the state of a correction by what the comparisons of one step showed.
+
+    Args:
+        state: Of the correction.
+        comparisons: Of this process.
+        together: Whether to gather what all processes saw, so that the state stays the same in all of them.
+    """
+    seen = torch.cat([state.see(pairs) for pairs in comparisons])
+    named = [pairs.query_samples for pairs in comparisons if pairs.query_samples is not None]
+    ids = torch.cat(named).to(torch.int64) if len(named) == len(comparisons) else None
+    if together:
+        alike = {"how many numbers an anchor shows": seen.shape[1], "whether ids are given": int(ids is not None)}
+        sizes = processes.gather_sizes(len(seen), seen.device, alike=alike)
+        seen, ids = processes.gather(seen, sizes), None if ids is None else processes.gather(ids, sizes)
+    state.commit(ids, seen)
 
 
 def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tensor, "*reduced"], Outcome]:
@@ -53,8 +79,15 @@ def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tenso
     over the processes, to those of the whole batch.
     """
     loss, anchors = reduce(outcome.loss, reduction), len(outcome.loss)
+    shares = [outcome.tau_plus] if isinstance(outcome.tau_plus, Tensor) else []  # A mean over anchors, or one for all.
     means = torch.stack(
-        [outcome.loss.detach().mean(), outcome.floored, outcome.positive_similarity, outcome.unlabelled_similarity]
+        [
+            outcome.loss.detach().mean(),
+            outcome.floored,
+            outcome.positive_similarity,
+            outcome.unlabelled_similarity,
+            *shares,
+        ]
     )
     *sums, total = processes.sum_over_processes(torch.cat([means, means.new_ones(1)]) * anchors)
     if reduction != "none":
@@ -62,5 +95,11 @@ def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tenso
         share = 1.0 if reduction == "sum" else anchors / total
         own = loss * share * processes.world_size()
         loss = whole + (own - own.detach())  # The same bits in every process: none may decide otherwise.
-    floored, positive, unlabelled = (value / total for value in sums[1:])
-    return loss, replace(outcome, floored=floored, positive_similarity=positive, unlabelled_similarity=unlabelled)
+    floored, positive, unlabelled, *tau_plus = (value / total for value in sums[1:])
+    return loss, replace(
+        outcome,
+        floored=floored,
+        tau_plus=tau_plus[0] if tau_plus else outcome.tau_plus,
+        positive_similarity=positive,
+        unlabelled_similarity=unlabelled,
+    )

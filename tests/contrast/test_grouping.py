@@ -143,7 +143,7 @@ def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveN
     form, correction = OBJECTIVES[objective], Debiased(tau_plus=0.1)
     singles = Summary(
         positive=positive,
-        positive_mask=mask,
+        positive_weight=mask,
         unlabelled=torch.rand(6, dtype=torch.float64),
         count=torch.full((6,), 5.0, dtype=torch.float64),
         lowest=-math.inf,
@@ -160,7 +160,7 @@ def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveN
         mean = averages.mean() if objective == "jensen_shannon" else averages.exp().mean().log()
         alone = Summary(
             positive=positive[members].reshape(1, -1),
-            positive_mask=mask[members].reshape(1, -1),
+            positive_weight=mask[members].reshape(1, -1),
             unlabelled=mean[None],
             count=pooled.count[[number]],
             lowest=-math.inf,

@@ -7,7 +7,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from pucl.cli import main
-from pucl.corrections import PUCL
 from pucl.paper import ablation_figure
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
@@ -68,7 +67,7 @@ def test_pictures(subject: str) -> None:
     part = part_of_ablation(subject, budget="small")
     lines = []
     for name, config in part.rows.items():
-        tau = PUCL(**config.settings).tau_plus if config.settings else 0.0
+        tau = float(config.make_correction().tau_plus) if config.settings else 0.0
         results = {
             seed: {"linear": 0.5 + tau - 3 * tau**2 + 0.01 * seed, "seconds": 1.0, "tau_plus": tau} for seed in range(3)
         }

@@ -265,6 +265,7 @@ def test_processor_time_is_that_of_all_calls(tmp_path: Path, without_shape_check
     state = {
         "step": 0,
         "framework": {},
+        "correction": {},
         "optimiser": {},
         "scaler": {},
         "tally": {"sums": {}, "steps": 0},

@@ -25,7 +25,7 @@ from typing import Any
 
 from pucl import processes
 from pucl.commands.naming import suffix_of
-from pucl.config import RunConfig, settings_of
+from pucl.config import RunConfig, Setting, settings_of
 from pucl.corrections import CORRECTIONS
 from pucl.devices import choose_device
 from pucl.frameworks import FRAMEWORKS
@@ -37,8 +37,8 @@ from pucl.runs.lines import PROBES
 from pucl.runs.run import run as run_training
 from pucl.texts import percent, say
 
-SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)} - {"rescale"})
-"""Settings of corrections that can be given: alpha, beta, c, lower, tau_plus, upper."""
+SETTINGS = sorted({field.name for kind in CORRECTIONS.values() for field in dataclasses.fields(kind)})
+"""Settings of corrections that can be given: alpha, beta, c, lower, rescale, tau_plus, upper."""
 
 NOT_OPTIONS = {"framework", "data", "settings", "correction", "seed"}
 
@@ -92,9 +92,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=f"setting_{name}",
-            type=float,
-            metavar=name.upper(),
             help=_about_setting(name),
+            **_reading(_type_of_setting(name), name),
         )
 
 
@@ -116,18 +115,27 @@ def _add_settings(group: "argparse._ArgumentGroup", kind: type[RunConfig], decla
         if field.name in NOT_OPTIONS | declared or field.name not in meanings:  # What is not explained is inherited.
             continue
         brought.add(field.name)
-        reader = _kind(field.type)
         group.add_argument(
             OPTION_OF.get(field.name, f"--{field.name.replace('_', '-')}"),
             dest=field.name,
             help=meanings[field.name] + _default_text(field.name),
-            **(
-                {"action": argparse.BooleanOptionalAction}
-                if reader is bool
-                else {"type": reader, "metavar": field.name.upper()}
-            ),
+            **_reading(field.type, field.name),
         )
     return brought
+
+
+def _reading(annotation: Any, name: str) -> dict[str, Any]:
+    """How argparse reads an option of this type."""
+    kind = _kind(annotation)
+    if kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    return {"type": kind, "metavar": name.upper()}
+
+
+def _type_of_setting(name: str) -> Any:
+    """The type of a setting, as the first correction that has it declares it."""
+    kinds = (typing.get_type_hints(kind) for kind in CORRECTIONS.values())
+    return next(types[name] for types in kinds if name in types)
 
 
 def _default_text(field: str) -> str:
@@ -174,12 +182,12 @@ def changes(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def correction_settings(arguments: argparse.Namespace, correction: str) -> dict[str, float]:
+def correction_settings(arguments: argparse.Namespace, correction: str) -> dict[str, Setting]:
     """The settings that were given and that this correction has."""
     return {name: value for name, value in given_settings(arguments).items() if name in settings_of(correction)}
 
 
-def given_settings(arguments: argparse.Namespace) -> dict[str, float]:
+def given_settings(arguments: argparse.Namespace) -> dict[str, Setting]:
     """All settings of corrections that were given."""
     given = {name: getattr(arguments, f"setting_{name}") for name in SETTINGS}
     return {name: value for name, value in given.items() if value is not None}
@@ -196,7 +204,7 @@ def check_settings(arguments: argparse.Namespace, corrections: Sequence[str]) ->
             )
 
 
-def name_of_changes(config: RunConfig, recipe_name: str | None, settings: dict[str, float] | None = None) -> str:
+def name_of_changes(config: RunConfig, recipe_name: str | None, settings: dict[str, Setting] | None = None) -> str:
     """What tells a run from that of the bare command, as the end of its directory's name; empty where nothing does.
 
     The same command gives the same name, so it finds its directory again; other settings give another name.

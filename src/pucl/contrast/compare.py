@@ -28,17 +28,23 @@ def compare(
 
     Args:
         pairs: Who is compared with whom.
-        correction: How unlabelled samples are read.
+        correction: How unlabelled samples are read. Of a correction that learns, its reading of these pairs.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Below what an estimate over negatives cannot fall; see `Floor`.
         streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
         expected: How many unlabelled samples there will be, if not yet as many as now: those of a queue that fills up.
     """
     check_correction(correction)
+    if correction.learns:
+        raise ValueError(
+            f"{type(correction).__name__} learns: expected its reading of these pairs, got its settings; use a "
+            f"ContrastiveLoss, or start(samples).read(pairs)"
+        )
     check_objective(objective)
     check_floor(floor, objective)
     form = OBJECTIVES[objective]
-    if correction.tilt is None and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
+    minds_number = type(correction).check_samples is not Correction.check_samples
+    if minds_number and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
         correction.check_samples(int(pair_counts(pairs).max()) if expected is None else expected)
     # Under autocast a matrix product would fall back to half precision.
     with full_precision(pairs.query.device):

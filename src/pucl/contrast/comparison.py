@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from pucl.contrast.brief import brief_repr
-from pucl.shapes import Bool, Float, Tensor
+from pucl.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -27,6 +27,9 @@ class Comparison:
         drawn: How many unlabelled samples there were before any were masked as known positives (the
             oracle does that). Those left then speak for that many. None: as many as the mask shows.
 
+        query_samples: Which sample of the data each anchor is of; None if nobody said.
+        key_samples: The same of each unlabelled sample; -1 where it is not known.
+
     Attributes:
         count: N, how many unlabelled samples each anchor has.
         visible: The unlabelled logits with masked ones at -inf, where no exponential sees them. Rows without
@@ -44,6 +47,8 @@ class Comparison:
     lowest: float | Float[Tensor, ""] = -math.inf
     temperature: float | Float[Tensor, ""] = 1.0
     drawn: Float[Tensor, " anchor"] | None = None
+    query_samples: Int[Tensor, " anchor"] | None = None
+    key_samples: Int[Tensor, " unlabelled"] | None = None
     count: Float[Tensor, " anchor"] = field(init=False, repr=False)
     visible: Float[Tensor, "anchor unlabelled"] = field(init=False, repr=False)
 
@@ -70,19 +75,16 @@ class Comparison:
                     f"{name} says which samples count: expected a bool tensor of shape {tuple(logits.shape)}, "
                     f"got {mask.dtype} of shape {tuple(mask.shape)}"
                 )
-        count, visible = self._seen()
+        count = self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1])
+        visible = self.unlabelled
+        if self.mask is not None:
+            count = self.mask.sum(dim=1).to(self.unlabelled.dtype)
+            visible = visible.masked_fill(~self.mask, -math.inf).masked_fill((count == 0)[:, None], 0.0)
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "visible", visible)
 
     def __repr__(self) -> str:
         return brief_repr(self)
-
-    def _seen(self) -> tuple[Float[Tensor, " anchor"], Float[Tensor, "anchor unlabelled"]]:
-        if self.mask is None:
-            return self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1]), self.unlabelled
-        count = self.mask.sum(dim=1).to(self.unlabelled.dtype)
-        visible = self.unlabelled.masked_fill(~self.mask, -math.inf)
-        return count, visible.masked_fill((count == 0)[:, None], 0.0)
 
     def unlabelled_similarity(self) -> Float[Tensor, ""]:
         """The mean similarity of the pairs that count, for reports."""

@@ -40,8 +40,10 @@ def hcl_graph_loss(
     Use `Hard` with the Jensen-Shannon objective for the loss that was meant.
     """
     tau, beta = correction.tau_plus, correction.tilt
-    if beta is None:
-        raise ValueError(f"compat='hcl' is for corrections with a tilt (Debiased, Hard, PUCL), got {correction}")
+    if not correction.is_tilted or isinstance(tau, Tensor):
+        raise ValueError(
+            f"compat='hcl' is for corrections with a tilt and one prior (Debiased, Hard, PUCL), got {correction}"
+        )
     pairs = pair_local_global(local, whole, graph_of)
     nodes, graphs = len(local) if copies is None else copies.sum(), len(whole)
 

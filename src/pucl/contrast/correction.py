@@ -1,51 +1,26 @@
-"""What a correction is: how much each unlabelled sample counts, and how contaminated they are."""
+"""What a correction is: how much each unlabelled sample counts, and how contaminated the unlabelled samples are."""
 
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from pucl.contrast.comparison import Comparison
-from pucl.shapes import Float, Tensor
+from pucl.contrast.pairs import Pairs
+from pucl.shapes import Float, Int, Tensor
 
 
-@dataclass(frozen=True)
-class Anneal:
-    """A setting that moves in a straight line while training goes on.
+class ExtraPositives(NamedTuple):
+    """Unlabelled samples that count as positives as well.
 
     Args:
-        start: Value at the beginning of training.
-        end: Value from `until` on.
-        until: Share of the training after which `end` is reached, 0 < until <= 1.
-        steps: Move in this many equal jumps instead of smoothly; None is smooth.
-
-    Example:
-        >>> Anneal(1.0, 0.1, until=0.5).at(0.25)
-        0.55
+        place: Which of the unlabelled samples they are, for each anchor. Memory grows with their number.
+        weight: How much each counts, >= 0, where a given positive counts 1. A weight of 0 leaves a place unused.
     """
 
-    start: float
-    end: float
-    until: float = 1.0
-    steps: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.until <= 1:
-            raise ValueError(
-                f"until is the share of the training after which the end value holds: "
-                f"expected 0 < until <= 1, got {self.until}"
-            )
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps is the number of jumps from start to end: expected at least 1, got {self.steps}")
-
-    def at(self, progress: float) -> float:
-        """The value once `progress` (0 to 1) of the training is done."""
-        if not 0 <= progress <= 1:
-            raise ValueError(f"progress is the share of the training that is done: expected 0 to 1, got {progress}")
-        way = min(progress / self.until, 1.0)
-        if self.steps is not None:
-            way = math.floor(way * self.steps) / self.steps
-        return (1 - way) * self.start + way * self.end
+    place: Int[Tensor, "anchor extra"]
+    weight: Float[Tensor, "anchor extra"]
 
 
 @dataclass(frozen=True)
@@ -54,59 +29,119 @@ class Correction:
 
     Together they give the expectation over true negatives of any function :math:`g` of a logit,
 
-    .. math:: E^-[g] = (1 + \omega) \sum_i w_i\, g(u_i) - \omega \, \mathrm{mean}_j\, g(p_j),
+    .. math:: E^-[g] = (1 + \omega) \frac{\sum_i w_i\, g(u_i)}{\sum_i w_i} - \omega \, \mathrm{mean}_j\, g(p_j),
 
-    with unlabelled logits :math:`u_i` and positive logits :math:`p_j`. A correction knows nothing of
-    images, graphs, queues or exponentials.
+    with unlabelled logits :math:`u_i` and positive logits :math:`p_j`. A correction knows nothing of images, graphs,
+    queues or exponentials.
 
-    Subclasses set `odds`, and either `tilt` or `log_weights`.
+    A subclass is a frozen dataclass of its settings (numbers, texts, booleans or None). It overrides what it needs:
+
+    - `odds`, a number or one number per anchor;
+    - `tilt`, if the weights are exponentials of the logit, or else `log_weights`, for weights of any other form;
+    - `extra_positives`, if unlabelled samples count as positives as well;
+    - `start`, if it learns while the encoder is trained; see `CorrectionState`.
     """
 
     @property
-    def odds(self) -> float:
+    def odds(self) -> float | Float[Tensor, " anchor"]:
         """How many hidden positives there are among the unlabelled for each true negative."""
         return 0.0
 
     @property
-    def tau_plus(self) -> float:
-        """tau', the share of hidden positives among the unlabelled: all that the loss sees of a prior."""
-        return self.odds / (1 + self.odds)
+    def tau_plus(self) -> float | Float[Tensor, ""]:
+        """tau', the share of hidden positives among the unlabelled, for reports; the mean if anchors differ."""
+        share = self.odds / (1 + self.odds)
+        return share.mean() if isinstance(share, Tensor) else share
 
     @property
-    def tilt(self) -> float | None:
-        """The b of weights that are proportional to exp(b * logit); None if they are of another form.
+    def tilt(self) -> float:
+        """The b of weights that are proportional to exp(b * logit). It has no meaning beside own `log_weights`.
 
-        Tilted (b = 0: uniform) averages of exponentials need nothing but log-sums of exponentials, which
-        is what lets them be streamed tile by tile. Other weights are streamed row by row.
+        Tilted averages (b = 0: uniform) of exponentials are log-sums of exponentials, which can be summed tile by tile.
         """
         return 0.0
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
-        """Log of the weight of every unlabelled sample; each row's weights sum to one."""
-        if not self.tilt:
-            log_weights = (-comparison.count.clamp_min(1).log())[:, None].expand_as(comparison.unlabelled)
-            return log_weights if comparison.mask is None else log_weights.masked_fill(~comparison.mask, -math.inf)
-        return torch.log_softmax(self.tilt * comparison.visible, dim=1)
+        """Log of the weight of every unlabelled sample, up to a constant for each anchor.
+
+        The weights may be any function of the logits, of the samples' ids, or of what a reading remembers of these
+        samples. Entries that the comparison masks are ignored. A weight of zero (-inf) leaves a sample out; an anchor
+        with weights of zero only has no negative term. The gradient flows through the weights unless they are detached.
+
+        This is called for all anchors at once or for a block of them, and again in the backward pass: the same
+        comparison must give the same weights.
+        """
+        return self.tilt * comparison.unlabelled
+
+    def extra_positives(self, comparison: Comparison) -> ExtraPositives | None:  # noqa: ARG002 (for subclasses)
+        """Unlabelled samples that count as positives as well; None if there are none.
+
+        Unless `log_weights` leaves them out, they keep their weight among the unlabelled.
+        """
+        return None
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
         """N in the loss: for how many samples the average over the unlabelled stands.
 
         Args:
-            met: How many each anchor meets.
-            drawn: How many they speak for, where that is more; see `Comparison`.
+            met: How many unlabelled samples each anchor has.
+            drawn: How many they stand for, if that is more; see `Comparison`.
         """
         return met if drawn is None else torch.where(met > 0, drawn, 0.0)
 
     def check_samples(self, most: int) -> None:
-        """Refuse to work with so few samples, `most` being what the anchor with the most of them meets."""
+        """Raise if so few samples are too few, `most` being the number of the anchor that has the most."""
 
-    def at(self, progress: float) -> "Correction":
-        """This correction with its annealed settings as they are after `progress` (0 to 1) of the training."""
-        moving = {name: value.at(progress) for name, value in self._settings() if isinstance(value, Anneal)}
-        return replace(self, **moving) if moving else self
+    def start(self, samples: int | None) -> "CorrectionState | None":  # noqa: ARG002 (for subclasses)
+        """The state before the first step, for a correction that learns; None for one that does not.
 
-    def _settings(self) -> list[tuple[str, object]]:
-        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+        Args:
+            samples: How many samples the data have; their ids are 0 to samples - 1. None if that is not known.
+        """
+        return None
+
+    @property
+    def is_tilted(self) -> bool:
+        """Whether `tilt` says all: no weights of another form, and no extra positives."""
+        kind = type(self)
+        return kind.log_weights is Correction.log_weights and kind.extra_positives is Correction.extra_positives
+
+    @property
+    def learns(self) -> bool:
+        """Whether this correction has a state, so that a reading must be made for each step."""
+        return type(self).start is not Correction.start
+
+
+class CorrectionState(nn.Module):
+    """What a correction has learnt so far, as buffers.
+
+    The buffers are saved with the training and with the loss, and are the same in all processes. In each step
+
+    1. `read` gives a correction that does not learn, for the pairs of this step,
+    2. the loss is computed with it,
+    3. `see` takes from the pairs, for each anchor, the numbers that matter,
+    4. these are gathered over all processes, and `commit` moves the buffers.
+    """
+
+    def read(self, pairs: Pairs) -> Correction:
+        """The correction for these pairs.
+
+        It must hold copies, not views, of the buffers: `commit` may run before the backward pass.
+        """
+        raise NotImplementedError
+
+    def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
+        """What the state learns from, a row for each anchor. Called without gradients, in each process."""
+        raise NotImplementedError
+
+    def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
+        """Move the buffers. Called without gradients, with the same arguments in all processes.
+
+        Args:
+            ids: Which sample each anchor is of; a sample may be there several times. None if nobody said.
+            seen: The rows of `see`, of all comparisons of the step and of all processes.
+        """
+        raise NotImplementedError
 
 
 def check_range(name: str, meaning: str, value: object, allowed: str, fits: bool) -> None:
@@ -115,35 +150,27 @@ def check_range(name: str, meaning: str, value: object, allowed: str, fits: bool
         raise ValueError(f"{name} is {meaning}: expected {allowed}, got {value}")
 
 
-def check_fixed(name: str, value: object) -> None:
-    """Refuse to let a setting move that stays the same in a training."""
-    if isinstance(value, Anneal):
-        raise ValueError(f"{name} stays the same in a training: expected a number, got {value}")
+def normalised_log_weights(
+    correction: Correction, comparison: Comparison
+) -> tuple[Float[Tensor, "anchor unlabelled"], Float[Tensor, " anchor"]]:
+    """Log of the weights with a sum of one for each anchor, and of how many samples each anchor has an average.
 
-
-def ends(value: "float | Anneal") -> tuple[float, float]:
-    """The two values between which a setting stays, equal ones if it does not move."""
-    return (value.start, value.end) if isinstance(value, Anneal) else (value, value)
-
-
-def value_at(value: "float | Anneal", progress: float) -> float:
-    """A setting after so much of the training, whether it moves or not."""
-    return value.at(progress) if isinstance(value, Anneal) else value
-
-
-def turns(value: "float | Anneal") -> set[float]:
-    """The moments between which a setting moves in a line or not at all; for jumps, also those just before."""
-    if not isinstance(value, Anneal):
-        return {0.0, 1.0}
-    jumps = [value.until * jump / value.steps for jump in range(1, value.steps + 1)] if value.steps else []
-    return {0.0, value.until, 1.0, *jumps, *(math.nextafter(jump, 0.0) for jump in jumps)}
-
-
-def settled(name: str, value: "float | Anneal") -> float:
-    """The value of a setting at use, when it can no longer be a schedule."""
-    if isinstance(value, Anneal):
-        raise ValueError(
-            f"{name} moves while training goes on: expected a number at use, got {value}; "
-            f"take correction.at(progress), or call set_progress on the loss"
-        )
-    return value
+    An anchor with no sample, or with weights of zero only, has an average of none; its log weights mean nothing.
+    """
+    if correction.is_tilted and correction.tilt:
+        return torch.log_softmax(correction.tilt * comparison.visible, dim=1), comparison.count
+    if correction.is_tilted:
+        log_weights = (-comparison.count.clamp_min(1).log())[:, None].expand_as(comparison.unlabelled)
+        if comparison.mask is not None:
+            log_weights = log_weights.masked_fill(~comparison.mask, -torch.inf)
+        return log_weights, comparison.count
+    log_weights = correction.log_weights(comparison)
+    if comparison.mask is not None:
+        log_weights = torch.where(comparison.mask, log_weights, -torch.inf)
+    total = torch.logsumexp(log_weights, dim=1, keepdim=True)
+    none = total == -torch.inf
+    # Their gradient would be NaN. Only on the CPU is it known without waiting whether there are any.
+    if torch.compiler.is_compiling() or none.device.type != "cpu" or none.any():
+        log_weights = log_weights.masked_fill(none, 0.0)
+        total = torch.logsumexp(log_weights, dim=1, keepdim=True)
+    return log_weights - total, comparison.count.masked_fill(none[:, 0], 0.0)

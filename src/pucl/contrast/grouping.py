@@ -36,7 +36,7 @@ def pool(
     here = torch.ones_like(summary.count) if copies is None else copies
     sizes, count = sum_groups(torch.stack([here, here * summary.count], dim=1), group, groups).unbind(1)
     present = None
-    if summary.positive_mask is not None:
+    if summary.positive_weight is not None:
         present = sum_groups(times(summary.positives(), copies), group, groups)
     elif torch.compiler.is_compiling() or not sizes.all():  # Compiled, it must not depend on the numbers.
         present = sizes * summary.positive.shape[1]

@@ -16,40 +16,46 @@ LOG_HALF = -math.log(2.0)
 
 
 def corrected_log_mean(
-    log_unlabelled: Float[Tensor, " anchor"],
-    log_positive: Float[Tensor, " anchor"],
-    odds: float,
+    log_added: Float[Tensor, " anchor"],
+    log_taken: Float[Tensor, " anchor"],
     log_floor: Float[Tensor, "#anchor"],
+    corrects: Bool[Tensor, " anchor"] | None = None,
 ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-    r"""Log E^-[g] from log A and log P.
+    r"""Log E^-[g] from the logarithms of its two terms.
 
-    With :math:`x = \log \frac{\omega P}{(1 + \omega) A}`, :math:`\log E^- = \log(1 + \omega) + \log A + \log(1 - e^x)`,
-    which exists for x < 0 alone.
+    With :math:`x = \log \frac{\omega P}{(1 + \omega) A}`,
+    :math:`\log E^- = \log\big((1 + \omega) A\big) + \log(1 - e^x)`, which exists for x < 0 alone.
+
+    Args:
+        log_added: Log of (1 + omega) A.
+        log_taken: Log of omega P; anything where omega is 0.
+        log_floor: Log of the floor.
+        corrects: Where omega is not 0, so that something is taken off and the floor can bind; None for everywhere.
     """
-    if odds == 0:  # Nothing is taken off, so nothing needs a floor.
-        return log_unlabelled, torch.zeros_like(log_unlabelled, dtype=torch.bool)
-    log_scaled = math.log1p(odds) + log_unlabelled
-    x = math.log(odds) + log_positive - log_scaled
+    x = log_taken - log_added
     # The anchors at the floor are found first and their x is made harmless before the logarithm: a
     # `where` after it would multiply their zero gradient by an infinite slope and give NaN.
     with torch.no_grad():
-        above = (x < 0) & (log_scaled + _log1mexp(x.clamp_max(-torch.finfo(x.dtype).tiny)) > log_floor)
+        above = (x < 0) & (log_added + _log1mexp(x.clamp_max(-torch.finfo(x.dtype).tiny)) > log_floor)
         # NaN is not above the floor either; it must not vanish there.
         floored = ~above & ~x.isnan()
-    log_mean = log_scaled + _log1mexp(torch.where(floored, -1.0, x))
+        if corrects is not None:
+            floored &= corrects
+    if corrects is None:
+        log_mean = log_added + _log1mexp(torch.where(floored, -1.0, x))
+    else:
+        log_share = _log1mexp(torch.where(floored | ~corrects, -1.0, x))
+        log_mean = log_added + torch.where(corrects, log_share, 0.0)
     return torch.where(floored, log_floor, log_mean), floored
 
 
 def corrected_mean(
-    unlabelled: Float[Tensor, " anchor"],
-    positive: Float[Tensor, " anchor"],
-    odds: float,
+    added: Float[Tensor, " anchor"],
+    taken: Float[Tensor, " anchor"],
     floor: float | Float[Tensor, "#anchor"],
 ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-    """E^-[g] from A and P, for functions g that need no log space."""
-    if odds == 0:
-        return unlabelled, torch.zeros_like(unlabelled, dtype=torch.bool)
-    mean = (1 + odds) * unlabelled - odds * positive
+    """E^-[g] from its two terms (1 + omega) A and omega P, for functions g that need no log space."""
+    mean = added - taken
     floored = mean <= floor
     return torch.where(floored, floor, mean), floored
 

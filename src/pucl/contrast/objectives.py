@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 from pucl.contrast.brief import brief_repr
 from pucl.contrast.comparison import Comparison
-from pucl.contrast.correction import Correction
+from pucl.contrast.correction import Correction, ExtraPositives, normalised_log_weights
 from pucl.contrast.functions import with_signature
 from pucl.contrast.measure import corrected_log_mean, corrected_mean
-from pucl.contrast.summary import Summary, sum_groups, times
+from pucl.contrast.summary import Summary, sum_groups, times, weighted
 from pucl.shapes import Bool, Float, Tensor
 
 Floor = Literal["auto", "temperature", "paper"] | float
@@ -42,7 +42,8 @@ class Outcome:
         loss: One value per anchor.
         floored: Share of the anchors whose estimate over negatives stands at the floor. Those learn
             nothing from their negatives (unless the floor is relative).
-        tau_plus: tau', the share of hidden positives that the correction assumes among the unlabelled.
+        tau_plus: tau', the share of hidden positives that the correction assumes among the unlabelled. A tensor if the
+            correction assumes another share for each anchor: the mean of them.
         positive_similarity: Mean similarity of the positive pairs.
         unlabelled_similarity: Mean similarity of the unlabelled pairs.
         floor: The floor that held. ``"auto"`` stays only where the temperature is a tensor, which nobody reads here.
@@ -50,7 +51,7 @@ class Outcome:
 
     loss: Float[Tensor, " anchor"]
     floored: Float[Tensor, ""]
-    tau_plus: float
+    tau_plus: float | Float[Tensor, ""]
     positive_similarity: Float[Tensor, ""]
     unlabelled_similarity: Float[Tensor, ""]
     floor: Floor
@@ -70,7 +71,7 @@ class Objective(Protocol):
         ...
 
     def losses(
-        self, summary: Summary, odds: float, floor: Floor
+        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """Loss of every anchor, and whether its estimate over negatives stands at the floor.
 
@@ -95,12 +96,19 @@ class InfoNCE:
         return torch.logsumexp(logits + log_weights, dim=1)
 
     def losses(
-        self, summary: Summary, odds: float, floor: Floor
+        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """InfoNCE with the corrected mean in place of the mean over true negatives."""
         log_average = summary.log_mean_unlabelled()
-        log_floor = self._log_floor(summary, log_average, floor)
-        log_mean, floored = corrected_log_mean(log_average, summary.log_mean_positive(), odds, log_floor.reshape(-1))
+        log_floor = self._log_floor(summary, log_average, floor).reshape(-1)
+        if isinstance(odds, Tensor):
+            log_added, log_taken = summary.log_mean_unlabelled(odds.log1p()), summary.log_mean_positive(odds.log())
+            log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor, summary.any_row(odds > 0))
+        elif odds:
+            log_added, log_taken = math.log1p(odds) + log_average, math.log(odds) + summary.log_mean_positive()
+            log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor)
+        else:  # Nothing is taken off, so nothing needs a floor.
+            log_mean, floored = log_average, torch.zeros_like(log_average, dtype=torch.bool)
         some = summary.count > 0
         log_negatives = summary.for_rows(torch.where(some, summary.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
@@ -136,11 +144,14 @@ class JensenShannon:
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
 
     def losses(
-        self, summary: Summary, odds: float, floor: Floor
+        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
         """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
         least, counts = _least_softplus(summary.lowest), None
-        if summary.positive_mask is not None:
+        mask = summary.positive_weight
+        if isinstance(odds, Tensor) or (mask is not None and mask.dtype != torch.bool):
+            return self._weighted_losses(summary, odds, least, None if isinstance(floor, str) else floor)
+        if mask is not None:
             positives = summary.positives()
             sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
             counts = torch.stack([sizes, positives, positives], dim=1).clamp_min_(1)
@@ -152,7 +163,7 @@ class JensenShannon:
             summary.unlabelled,
             summary.positive,
             least,
-            summary.positive_mask,
+            mask,
             summary.member,
             summary.copies,
             counts,
@@ -161,6 +172,21 @@ class JensenShannon:
             None if isinstance(floor, str) else floor,
         )
         return losses, floored
+
+    @staticmethod
+    def _weighted_losses(
+        summary: Summary, odds: float | Float[Tensor, " row"], least: float | Float[Tensor, ""], share: float | None
+    ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
+        """The same for odds that differ from row to row, or positives that count differently."""
+        odds = torch.as_tensor(odds, dtype=summary.positive.dtype, device=summary.positive.device)
+        odds = odds.expand(len(summary.positive))
+        added = summary.over_rows((1 + odds) * summary.unlabelled)
+        taken = summary.over_positives(odds[:, None] * softplus(summary.positive))
+        floor = least if share is None else share * summary.over_rows(summary.unlabelled)
+        negatives, floored = corrected_mean(added, taken, floor)
+        corrects, some = summary.any_row(odds > 0), summary.count > 0
+        negatives = torch.where(some, torch.where(corrects, negatives, added), 0.0)
+        return summary.over_positives(softplus(-summary.positive)) + negatives, floored & some & corrects
 
 
 class _JensenShannonLosses(torch.autograd.Function):
@@ -198,8 +224,12 @@ class _JensenShannonLosses(torch.autograd.Function):
         if member is not None:
             rows = sum_groups(times(rows, copies), member, len(some))
         average, above, below = (rows if counts is None else rows / counts).unbind(1)
-        negatives, floored = corrected_mean(average, above, odds, least if share is None else share * average)
-        floored = floored & some
+        if odds == 0:  # Nothing is taken off, so nothing needs a floor.
+            negatives, floored = average, torch.zeros_like(some)
+        else:
+            floor = least if share is None else share * average
+            negatives, floored = corrected_mean((1 + odds) * average, odds * above, floor)
+            floored = floored & some
         return below + torch.where(some, negatives, 0.0), floored, some ^ floored
 
     @staticmethod
@@ -249,18 +279,41 @@ OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": Jens
 
 def summarise(comparison: Comparison, correction: Correction, objective: Objective) -> Summary:
     """Average the unlabelled samples of a comparison that is held in memory."""
-    average = objective.average(comparison.visible, correction.log_weights(comparison))
-    if comparison.mask is not None:  # Whatever stands there for an anchor that meets nobody, streams say 0.
-        average = torch.where(comparison.count > 0, average, 0.0)
+    log_weights, met = normalised_log_weights(correction, comparison)
+    average = objective.average(comparison.visible, log_weights)
+    if comparison.mask is not None or not correction.is_tilted:  # An anchor that meets nobody has an average of 0.
+        average = torch.where(met > 0, average, 0.0)
+    positive, weight = comparison.positive, comparison.positive_mask
+    if (extra := correction.extra_positives(comparison)) is not None:
+        positive, weight = with_extra_positives(
+            positive, weight, comparison.unlabelled.gather(1, extra.place), _counting_weight(extra, comparison)
+        )
     return Summary(
-        positive=comparison.positive,
-        positive_mask=comparison.positive_mask,
+        positive=positive,
+        positive_weight=weight,
         unlabelled=average,
-        count=correction.count(comparison.count, comparison.drawn),
+        count=correction.count(met, comparison.drawn),
         lowest=comparison.lowest,
         temperature=comparison.temperature,
         unlabelled_similarity=comparison.unlabelled_similarity(),
     )
+
+
+def with_extra_positives(
+    positive: Float[Tensor, "anchor positive"],
+    positive_mask: Bool[Tensor, "anchor positive"] | None,
+    extra: Float[Tensor, "anchor extra"],
+    extra_weight: Float[Tensor, "anchor extra"],
+) -> tuple[Float[Tensor, "anchor all"], Float[Tensor, "anchor all"]]:
+    """Logits and weights of the given positives, which count 1 each, and of the extra ones."""
+    given = torch.ones_like(positive) if positive_mask is None else positive_mask.to(positive.dtype)
+    return torch.cat([positive, extra], dim=1), torch.cat([given, extra_weight], dim=1)
+
+
+def _counting_weight(extra: ExtraPositives, comparison: Comparison) -> Float[Tensor, "anchor extra"]:
+    """The weights of extra positives, 0 where the comparison leaves a pair out."""
+    weight = extra.weight.detach().to(comparison.positive.dtype)
+    return weight if comparison.mask is None else weight * comparison.mask.gather(1, extra.place)
 
 
 def as_similarity(logit: Float[Tensor, ""], temperature: float | Float[Tensor, ""]) -> Float[Tensor, ""]:
@@ -271,16 +324,17 @@ def as_similarity(logit: Float[Tensor, ""], temperature: float | Float[Tensor, "
 def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "auto") -> Outcome:
     """The last step, shared by every way of averaging: correct, floor, and take the loss."""
     floor = resolve_floor(floor, summary, objective)
-    losses, floored = objective.losses(summary, correction.odds, floor)
+    odds = correction.odds.detach() if isinstance(correction.odds, Tensor) else correction.odds
+    losses, floored = objective.losses(summary, odds, floor)
     positive = summary.positive.detach()
     # A group is one anchor, however many stand for others in it.
     weight = None if summary.member is not None else summary.copies
-    if summary.positive_mask is None:
+    if summary.positive_weight is None:
         similarity = positive.mean()
     else:
-        present = summary.positive_mask
-        similarity = positive.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)
-    if summary.positive_mask is not None or summary.present is not None:
+        present = summary.positive_weight.sum()
+        similarity = weighted(positive, summary.positive_weight).sum() / torch.where(present > 0, present, 1)
+    if summary.positive_weight is not None or summary.present is not None:
         learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
         losses = torch.where(learns, losses, 0.0)
         weight = torch.where(learns, 1.0 if weight is None else weight, 0.0)

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 
@@ -13,6 +15,14 @@ from pucl.shapes import Bool, Float, Int, Tensor
 Temperature = float | Float[Tensor, ""]
 
 SMALLEST_TEMPERATURE = 1e-6  # Below it the seven digits of a float32 cosine leave none for a logit.
+
+
+class Others(NamedTuple):
+    """Embeddings of all processes: vectors, ids that leave out pairs, and samples of the data; see `Pairs`."""
+
+    key: Float[Tensor, "other dim"]
+    key_ids: Int[Tensor, " other"]
+    key_samples: Int[Tensor, " other"] | None
 
 
 def pair_up(
@@ -81,6 +91,8 @@ def pair_up(
         positive_mask=positive_mask,
         query_ids=query_ids,
         key_ids=unlabelled_ids,
+        query_samples=query_ids,
+        key_samples=unlabelled_ids,
         mask=mask,
         bound=_bound(temperature),
         lowest=-1 / temperature,
@@ -93,7 +105,8 @@ def pair_views(
     *,
     temperature: Temperature = 0.5,
     ids: Int[Tensor, " batch"] | None = None,
-    others: tuple[Float[Tensor, "other dim"], Int[Tensor, " other"]] | None = None,
+    samples: Int[Tensor, " batch"] | None = None,
+    others: Others | None = None,
     normalize: bool = True,
 ) -> Pairs:
     """Every view of every sample as an anchor, view after view.
@@ -105,8 +118,10 @@ def pair_views(
         views: Two or more embeddings of the same samples.
         temperature: What cosines are divided by, > 0.
         ids: Which sample each row is of, where one may be in the batch twice; such twins are left out.
-        others: Embeddings and ids to compare with instead of the views themselves (of which they contain a copy):
-            those gathered from all processes.
+        samples: Which sample of the data each row is of, where none is in the batch twice and no ids are given.
+            Corrections see it; no pair is left out by it, which is quicker.
+        others: What to compare with instead of the views themselves (of which it contains a copy): all that was
+            gathered from all processes.
         normalize: Divide embeddings by their length. Off: they are of length one already.
     """
     check_temperature(temperature)
@@ -115,7 +130,10 @@ def pair_views(
     _check_device("temperature", temperature, stacked.device)
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
+    check_ids("samples", samples, batch, stacked.device)
     regular = ids is None and others is None
+    samples = ids if samples is None else samples
+    samples = None if samples is None else samples.repeat(count)
     ids = (torch.arange(batch, device=stacked.device) if ids is None else ids).repeat(count)
     vectors = stacked.flatten(0, 1)
     if others is None:
@@ -126,15 +144,17 @@ def pair_views(
             )
         # Scaled by the root on either side, the matrix of logits stays symmetric.
         query = key = vectors / temperature**0.5
-        key_ids = ids
+        key_ids, key_samples = ids, samples
     else:
-        query, (key, key_ids) = vectors / temperature, others
+        query, (key, key_ids, key_samples) = vectors / temperature, others
     return Pairs(
         query=query,
         key=key,
         positive=_other_views(stacked) / temperature,
         query_ids=ids,
         key_ids=key_ids,
+        query_samples=samples,
+        key_samples=key_samples,
         symmetric=others is None,
         period=batch if regular else 0,
         bound=_bound(temperature),
@@ -173,9 +193,10 @@ def pair_local_global(
         )
     graphs = torch.arange(len(whole), device=whole.device)
     if temperature is not None:
-        return pair_up(
+        pairs = pair_up(
             local, whole[graph_of], whole, temperature=temperature, query_ids=graph_of, unlabelled_ids=graphs
         )
+        return replace(pairs, query_samples=None, key_samples=None)  # Places in the batch name no samples.
     dtype = torch.promote_types(local.dtype, whole.dtype)
     local, whole = local.to(dtype), whole.to(dtype)
     return Pairs(

@@ -11,6 +11,8 @@ from pucl.contrast.brief import brief_repr
 from pucl.contrast.comparison import Comparison
 from pucl.shapes import Bool, Float, Int, Tensor
 
+BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Pairs:
@@ -26,6 +28,9 @@ class Pairs:
         query_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own positive, or,
             for the oracle, its own class.
         key_ids: The ids of the other side.
+        query_samples: Which sample of the data each anchor is of, for corrections that remember samples. Unlike
+            `query_ids` it leaves no pair out. None if nobody said.
+        key_samples: The same of each unlabelled sample; -1 where it is not known.
         mask: True where a pair counts.
         symmetric: Queries and keys are the same vectors with the same ids.
         period: With `symmetric`, the ids are 0 to period - 1, again and again: view after view of a batch. Then
@@ -46,6 +51,8 @@ class Pairs:
     positive_mask: Bool[Tensor, "anchor positive"] | None = None
     query_ids: Int[Tensor, " anchor"] | None = None
     key_ids: Int[Tensor, " unlabelled"] | None = None
+    query_samples: Int[Tensor, " anchor"] | None = None
+    key_samples: Int[Tensor, " unlabelled"] | None = None
     mask: Bool[Tensor, "anchor unlabelled"] | None = None
     symmetric: bool = False
     period: int = 0
@@ -89,7 +96,25 @@ class Pairs:
             lowest=self.lowest,
             temperature=self.temperature,
             drawn=self.drawn,
+            query_samples=self.query_samples,
+            key_samples=self.key_samples,
         )
+
+    def sample_ids(self) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
+        """Which samples the anchors and the unlabelled are, for a correction that cannot do without.
+
+        Raises:
+            ValueError: If nobody said.
+        """
+        if self.query_samples is None or self.key_samples is None:
+            raise ValueError("this correction remembers samples: expected their ids, got none; pass ids= to the loss")
+        return self.query_samples, self.key_samples
+
+    def blocks(self) -> list[slice]:
+        """Blocks of anchors, each so small that all of its logits can be held at once; see `rows`."""
+        anchors, unlabelled = self.shape
+        height = max(1, BLOCK // unlabelled)
+        return [slice(start, min(start + height, anchors)) for start in range(0, anchors, height)]
 
     def rows(self, rows: slice) -> "Pairs":
         """These anchors alone."""
@@ -101,6 +126,7 @@ class Pairs:
             own=None if self.own is None else self.own[rows],
             positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
             query_ids=None if self.query_ids is None else self.query_ids[rows],
+            query_samples=None if self.query_samples is None else self.query_samples[rows],
             mask=None if self.mask is None else self.mask[rows],
             drawn=None if self.drawn is None else self.drawn[rows],
             group=None if self.group is None else self.group[rows],

@@ -1,6 +1,6 @@
 """The corrections, one idea a file. A new one is a file here and a line in `CORRECTIONS`."""
 
-from pucl.contrast.correction import Anneal, Correction
+from pucl.contrast.correction import Correction, CorrectionState, ExtraPositives
 from pucl.corrections.debiased import Debiased
 from pucl.corrections.hard import Hard
 from pucl.corrections.plain import Plain
@@ -15,4 +15,14 @@ CORRECTIONS: dict[str, type[Correction]] = {
     "pucl": PUCL,
 }
 
-__all__ = ["CORRECTIONS", "PUCL", "Anneal", "Correction", "Debiased", "Hard", "Plain", "Ring"]
+__all__ = [
+    "CORRECTIONS",
+    "PUCL",
+    "Correction",
+    "CorrectionState",
+    "Debiased",
+    "ExtraPositives",
+    "Hard",
+    "Plain",
+    "Ring",
+]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pucl.contrast.correction import Correction, check_fixed, check_range
+from pucl.contrast.correction import Correction, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,6 @@ class Debiased(Correction):
     tau_plus: float = 0.1
 
     def __post_init__(self) -> None:
-        check_fixed("tau_plus", self.tau_plus)
         check_range(
             "tau_plus",
             "the share of hidden positives among the unlabelled",

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from pucl.contrast.correction import Anneal, check_range, ends, settled
+from pucl.contrast.correction import check_range
 from pucl.corrections.debiased import Debiased
 
 STEEPEST = 1e6
-WEAKEST = 1e-30
+WEAKEST = 1e-30  # A beta below it changes no float32 number, and its products would be denormal.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +19,13 @@ class Hard(Debiased):
 
     Args:
         tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
-        beta: Concentration on hard samples, >= 0; an `Anneal` lets it move while training goes on.
+        beta: Concentration on hard samples, >= 0.
 
     Reference:
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
     """
 
-    beta: float | Anneal = 1.0
+    beta: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,17 +33,11 @@ class Hard(Debiased):
 
     @property
     def tilt(self) -> float:
-        """Beta."""
-        return tilt_of(self.beta)
+        """Beta; 0 if it is too small to make a difference."""
+        return self.beta if self.beta > WEAKEST else 0.0
 
 
-def check_beta(beta: float | Anneal) -> None:
+def check_beta(beta: float) -> None:
     """Refuse a concentration that would favour easy samples, or that no float32 logit can be multiplied by."""
-    fits = all(0 <= end <= STEEPEST for end in ends(beta))
-    check_range("beta", "the concentration on hard samples", beta, f"0 <= beta <= {STEEPEST:g}", fits)
-
-
-def tilt_of(beta: float | Anneal) -> float:
-    """The tilt at use; one too weak for any number to show it is none."""
-    tilt = settled("beta", beta)
-    return tilt if tilt > WEAKEST else 0.0
+    allowed = f"0 <= beta <= {STEEPEST:g}"
+    check_range("beta", "the concentration on hard samples", beta, allowed, 0 <= beta <= STEEPEST)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from pucl.contrast.correction import Anneal, Correction, check_fixed, check_range
-from pucl.corrections.hard import check_beta, tilt_of
+from pucl.contrast.correction import Correction, check_range
+from pucl.corrections.hard import WEAKEST, check_beta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,9 @@ class PUCL(Correction):
 
     alpha: float = 0.12
     c: float = 0.1
-    beta: float | Anneal = 0.0
+    beta: float = 0.0
 
     def __post_init__(self) -> None:
-        check_fixed("alpha", self.alpha)
-        check_fixed("c", self.c)
         check_range("alpha", "the share of positives in the data", self.alpha, "0 <= alpha < 1", 0 <= self.alpha < 1)
         check_range("c", "the share of positives that is labelled", self.c, "0 <= c <= 1", 0 <= self.c <= 1)
         check_beta(self.beta)
@@ -51,6 +49,11 @@ class PUCL(Correction):
         return self.alpha * (1 - self.c) / (1 - self.alpha)
 
     @property
+    def tau_plus(self) -> float:
+        """The share at which `Debiased` is the same."""
+        return self.odds / (1 + self.odds)
+
+    @property
     def tilt(self) -> float:
-        """Beta."""
-        return tilt_of(self.beta)
+        """Beta; 0 if it is too small to make a difference."""
+        return self.beta if self.beta > WEAKEST else 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from pucl.contrast.comparison import Comparison
-from pucl.contrast.correction import Anneal, Correction, check_range, settled, turns, value_at
+from pucl.contrast.correction import Correction, check_range
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
@@ -24,8 +24,6 @@ class Ring(Correction):
         rescale: Let the band speak for all N samples, so that the size of the loss does not depend on its
             width. Off, as in the reference: N is then the number of samples in the band.
 
-    Both ends may be an `Anneal`; the reference narrows ``upper`` from 1 to 0.1.
-
     Note:
         A band that holds no sample is an error. Where masks give anchors different numbers of samples, an
         anchor whose own band would be empty keeps the one sample where the band begins.
@@ -34,29 +32,22 @@ class Ring(Correction):
         Wu et al., "Conditional Negative Sampling for Contrastive Learning of Visual Representations", ICLR 2021.
     """
 
-    lower: float | Anneal = 0.01
-    upper: float | Anneal = 0.1
+    lower: float = 0.01
+    upper: float = 0.1
     rescale: bool = False
 
     def __post_init__(self) -> None:
-        for moment in sorted(turns(self.lower) | turns(self.upper)):
-            lower, upper = value_at(self.lower, moment), value_at(self.upper, moment)
-            check_range(
-                "the band from lower to upper",
-                "the part of the ranks that counts, as shares from the hardest",
-                f"{self.lower} to {self.upper}",
-                "0 <= lower < upper <= 1",
-                0 <= lower < upper <= 1,
-            )
-
-    @property
-    def tilt(self) -> None:
-        """None: ranks are no function of the logit alone."""
-        return None
+        check_range(
+            "the band from lower to upper",
+            "the part of the ranks that counts, as shares from the hardest",
+            f"{self.lower} to {self.upper}",
+            "0 <= lower < upper <= 1",
+            0 <= self.lower < self.upper <= 1,
+        )
 
     def check_samples(self, most: int) -> None:
         """Refuse a band that holds no sample of any anchor."""
-        lower, upper = settled("lower", self.lower), settled("upper", self.upper)
+        lower, upper = self.lower, self.upper
         if most > 0 and int(lower * most) >= int(upper * most):
             raise ValueError(
                 f"the band from lower to upper must hold at least one of the {most} unlabelled samples: "
@@ -65,13 +56,11 @@ class Ring(Correction):
             )
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
-        """Uniform over the band, -inf outside."""
+        """0 inside the band, -inf outside."""
         begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
         between = _between_values if _numpy_reads(logits) else _between_ranks
-        inside = between(logits, begin, end)
-        log_weight = -(end - begin).to(logits.dtype).log()[:, None]
-        return torch.where(inside, log_weight, -math.inf)
+        return torch.where(between(logits, begin, end), logits.new_zeros(()), -math.inf)
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
         """The size of the band, or N with `rescale`."""
@@ -82,10 +71,9 @@ class Ring(Correction):
 
     def _band(self, met: Float[Tensor, " anchor"]) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:
         """First rank of each anchor's band, and the one after its last: at least one rank."""
-        lower, upper = settled("lower", self.lower), settled("upper", self.upper)
         # The shares are of float64, like the ranks that the reference computes from them, where a device has it.
         count = met if met.device.type == "mps" else met.to(torch.float64)
-        begin, end = (lower * count).long(), (upper * count).long()
+        begin, end = (self.lower * count).long(), (self.upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
 

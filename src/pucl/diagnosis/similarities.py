@@ -185,7 +185,7 @@ def _some(cosines: Tensor, generator: torch.Generator) -> Cosines:
 
 
 def _used(config: RunConfig) -> float | None:
-    """The tau' that the loss had it at the end of the training."""
-    if config.correction in (ORACLE, *NOT_TRAINED):
+    """The tau' that the loss assumed; None where it assumed none, or learnt it."""
+    if config.correction in (ORACLE, *NOT_TRAINED) or config.make_correction().learns:
         return None
-    return config.make_correction().at(1.0).tau_plus
+    return float(config.make_correction().tau_plus)

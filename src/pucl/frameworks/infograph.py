@@ -65,7 +65,7 @@ class InfoGraphConfig(GraphConfig):
                 "compat='hcl' is the published loss of HCL: expected the Jensen-Shannon objective without a "
                 f"temperature, and a correction, got {self.objective}, {self.temperature} and {self.correction}"
             )
-        if self.make_correction().tilt is None:
+        if not self.make_correction().is_tilted:
             raise ValueError(
                 f"compat='hcl' is for corrections with a tilt (plain, deb, hard, pucl), got {self.correction}"
             )
@@ -126,7 +126,15 @@ class InfoGraph(Framework[GraphBatch]):
         if batch.labels is not None:
             labels = batch.labels[batch.ids]
             pairs = without_false_negatives(pairs, labels[graph_of], labels)
-        return [replace(pairs, group=self._groups(graph_of), copies=graphs.copies)]
+        return [
+            replace(
+                pairs,
+                query_samples=batch.ids[graph_of],
+                key_samples=batch.ids,
+                group=self._groups(graph_of),
+                copies=graphs.copies,
+            )
+        ]
 
     def forward(self, samples: GraphBatch) -> Float[Tensor, "graph feature"]:
         """The vector of each graph, before the head."""

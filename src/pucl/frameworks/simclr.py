@@ -75,7 +75,8 @@ class SimCLR(ImageFramework):
         """Every view against all views, each view with batch statistics of its own."""
         embeddings = [self.head(self.encoder(see(batch, self.views))) for _ in range(self.view_count)]
         together = processes.world_size() > 1
-        pairs = (pair_views_together if together else pair_views)(embeddings, temperature=self.temperature)
+        pair = pair_views_together if together else pair_views
+        pairs = pair(embeddings, temperature=self.temperature, samples=batch.ids)
         if batch.labels is None:
             return [pairs]
         labels = batch.labels[batch.ids]

@@ -88,9 +88,9 @@ def cells(rows: Mapping[str, RunConfig], subject: str) -> dict[str, Cell]:
     """By the name of a row, its two settings; rows that have none, such as the untrained encoder, are left out."""
     found = {}
     for name, config in rows.items():
-        alpha = config.settings.get("alpha", 0.0)
+        alpha, c = (float(config.settings.get(name) or 0.0) for name in ("alpha", "c"))
         if subject == "unlabelled":
             found[name] = (2.0 * (config.batch_size - 1), alpha)
         elif config.correction not in (PLAIN, UNTRAINED):
-            found[name] = (alpha, config.settings["c"])
+            found[name] = (alpha, c)
     return found

@@ -9,7 +9,7 @@ import torch
 
 import pucl
 from pucl import processes
-from pucl.config import ORACLE, PLAIN, ROWS, RunConfig, check_once, choose
+from pucl.config import ORACLE, PLAIN, ROWS, RunConfig, Setting, check_once, choose
 from pucl.files import write_json, write_whole
 from pucl.runs.build import modality_of, open_data
 from pucl.runs.collection import Run, read_run, write_collection
@@ -55,7 +55,7 @@ def compare_corrections(
     seeds: int,
     out: Path,
     *,
-    settings: dict[str, dict[str, float]] | None = None,
+    settings: dict[str, dict[str, Setting]] | None = None,
     means: Means | None = None,
     display: Display = SILENT,
     command: str = "",

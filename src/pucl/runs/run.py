@@ -174,14 +174,13 @@ def make_training(
     correction, plan = config.make_correction(), build_plan(config, len(task.samples))
     rest = len(task.samples) % config.batch_size
     if plan.keep_rest and rest > 1:
-        for progress in (0.0, 1.0):
-            try:
-                correction.at(progress).check_samples(rest - 1)
-            except ValueError as error:  # Now, and not at the end of the first epoch.
-                raise ValueError(
-                    f"the last batch of an epoch has {rest} {modality_of(config).name}: {error}; or choose another "
-                    f"batch size"
-                ) from error
+        try:
+            correction.check_samples(rest - 1)
+        except ValueError as error:  # Now, and not at the end of the first epoch.
+            raise ValueError(
+                f"the last batch of an epoch has {rest} {modality_of(config).name}: {error}; or choose another "
+                f"batch size"
+            ) from error
     return Training(
         framework,
         make_optimiser(

@@ -10,7 +10,7 @@ import torch
 from pucl.files import write_whole
 from pucl.records import DamagedError, MismatchError, conform
 
-FORMAT = 4  # Rises when this version of pucl cannot continue older checkpoints.
+FORMAT = 5  # Rises when this version of pucl cannot continue older checkpoints.
 MARK = b"\npucl sha256 "  # Before the digest, which ends the file.
 
 
@@ -33,6 +33,7 @@ class TrainingState(TypedDict):
 
     step: int
     framework: dict[str, Any]
+    correction: dict[str, Any]
     optimiser: dict[str, Any]
     scaler: dict[str, Any]
     tally: TallyState

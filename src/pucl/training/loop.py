@@ -21,7 +21,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.devices import Precision, autocast, denormals_flushed, seed_draws
 from pucl.shapes import Float, Int, Tensor
-from pucl.together import settle_together
+from pucl.together import learn, settle_together
 from pucl.training.checkpoint import TrainingState
 from pucl.training.framework import Batch, Framework
 from pucl.training.watch import Watch
@@ -120,7 +120,8 @@ class Training(Generic[_Samples]):
         framework: The module that is trained; a `Framework` and an `nn.Module` at once. It is trained where it is.
         optimiser: Of its parameters.
         data: All samples, such as an `ImageSet` or a `GraphSet`.
-        correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected.
+        correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected, and a
+            correction that learns does not learn.
         plan: How long and how hard.
         labels: Of all samples, for the oracle alone.
         warn: Is told, in words and early, what goes wrong.
@@ -156,6 +157,9 @@ class Training(Generic[_Samples]):
         self.correction = correction
         self.plan = plan
         self.device = next(self.module.parameters()).device
+        self.learnt = correction.start(len(data))
+        if self.learnt is not None:
+            self.learnt.to(self.device)
         self.labels = None if labels is None else torch.from_numpy(labels).to(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
@@ -168,6 +172,7 @@ class Training(Generic[_Samples]):
         return {
             "step": self.step,
             "framework": self.module.state_dict(),
+            "correction": {} if self.learnt is None else self.learnt.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
             "tally": {"sums": self.tally.sums, "steps": self.tally.steps},
@@ -183,6 +188,8 @@ class Training(Generic[_Samples]):
         if not 0 <= state["step"] <= self.steps:
             raise ValueError(f"step is how far the training is: expected 0 to {self.steps}, got {state['step']}")
         self.module.load_state_dict(state["framework"])
+        if self.learnt is not None:
+            self.learnt.load_state_dict(state["correction"])
         own = [dict(group) for group in self.optimiser.param_groups]
         self.optimiser.load_state_dict(state["optimiser"])
         self._check_optimiser(own)
@@ -260,17 +267,23 @@ class Training(Generic[_Samples]):
         with autocast(self.device, self.plan.precision):
             comparisons = self.framework.pairs(batch)
         if comparisons:
-            correction = self.correction.at(self.step / self.steps) if self.framework.ready else Plain()
-            settled = [self._settle(pairs, correction) for pairs in comparisons]
+            ready = self.framework.ready
+            settled = [self._settle(pairs, self._read(pairs) if ready else Plain()) for pairs in comparisons]
             first, *others = (each for each, _ in settled)
             loss = sum(others, first)
             metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
             self._descend(loss, metrics["loss"])
             self.tally.add(metrics)
             self.watch.see(metrics, cosines=all(pairs.lowest != -math.inf for pairs in comparisons))
+            if self.learnt is not None and ready:
+                learn(self.learnt, comparisons, together=processes.world_size() > 1)
         self.framework.commit()
         self.step += 1
         return batch.whole
+
+    def _read(self, pairs: Pairs) -> Correction:
+        """The correction for these pairs; of one that learns, as it is after the steps so far."""
+        return self.correction if self.learnt is None else self.learnt.read(pairs)
 
     def _settle(self, pairs: Pairs, correction: Correction) -> tuple[Float[Tensor, ""], Outcome]:
         """The loss of one comparison, over the anchors of all processes."""
@@ -341,7 +354,7 @@ def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, floa
     return {
         "loss": value,
         "floored": floored,
-        "tau_plus": sum(outcome.tau_plus for outcome in outcomes) / count,
+        "tau_plus": sum(float(outcome.tau_plus) for outcome in outcomes) / count,
         "positive_similarity": positive,
         "unlabelled_similarity": unlabelled,
     }

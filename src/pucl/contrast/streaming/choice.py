@@ -3,7 +3,7 @@
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, as_similarity
+from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective, as_similarity, with_extra_positives
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import blocks, exponentials, rows, softplus
 from pucl.contrast.summary import Summary
@@ -16,9 +16,11 @@ BLOCKS_PAY_FROM = 1 << 26  # The same for what goes by blocks of rows: slower, b
 
 def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
     """What `summarise` gives of ``pairs.comparison()``, in memory linear in the number of anchors."""
-    positive = None
-    if correction.tilt is None or not _by_tiles(pairs, correction, objective):
-        average, count, similarity = blocks.average(pairs, correction, objective)
+    positive, weight = None, pairs.positive_mask
+    if not _by_tiles(pairs, correction, objective):
+        average, count, similarity, extra, extra_weight = blocks.average(pairs, correction, objective)
+        if extra.shape[1]:
+            positive, weight = with_extra_positives(pairs.positives(), weight, extra, extra_weight)
     else:
         if not isinstance(objective, JensenShannon):
             average, met, logit_sum = exponentials.average(pairs, correction.tilt)
@@ -29,7 +31,7 @@ def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summar
         count, similarity = correction.count(met, pairs.drawn), _mean_similarity(pairs, logit_sum, met)
     return Summary(
         positive=pairs.positives() if positive is None else positive,
-        positive_mask=pairs.positive_mask,
+        positive_weight=weight,
         unlabelled=average,
         count=count,
         lowest=pairs.lowest,
@@ -48,8 +50,7 @@ def streaming_pays(pairs: Pairs, correction: Correction, objective: Objective) -
 
 
 def _by_tiles(pairs: Pairs, correction: Correction, objective: Objective) -> bool:
-    tilted = correction.tilt is not None and type(correction).log_weights is Correction.log_weights
-    return tilted and isinstance(objective, InfoNCE | JensenShannon) and pairs.shared
+    return correction.is_tilted and isinstance(objective, InfoNCE | JensenShannon) and pairs.shared
 
 
 def _mean_similarity(pairs: Pairs, logit_sum: Float[Tensor, ""], met: Float[Tensor, " anchor"]) -> Float[Tensor, ""]:
