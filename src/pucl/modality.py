@@ -7,7 +7,7 @@ A modality is a folder. It has a `Task` for the data of a run, a `Trained` for t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -41,6 +41,7 @@ class EmbeddedSamples:
     classes: tuple[str, ...]
 
 
+@runtime_checkable
 class Task(Protocol):
     """The data of a run, and what is done with them before and after the training."""
 
@@ -156,6 +157,7 @@ class ComparedSamples:
     samples: int
 
 
+@runtime_checkable
 class Trained(Protocol):
     """The encoder of a finished run, in evaluation mode."""
 

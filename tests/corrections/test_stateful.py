@@ -22,6 +22,7 @@ from torch import Tensor
 import oracles
 from examples import related_views
 from pucl import ContrastiveLoss, NTXentLoss, doctor, processes
+from pucl import config as config_module
 from pucl.adapters import TwoTowerLoss
 from pucl.cli import main as pucl_command
 from pucl.commands import train as train_command
@@ -40,13 +41,12 @@ from pucl.graphs.task import GraphTask
 from pucl.images.config import ImageConfig
 from pucl.images.imageset import ImageSet
 from pucl.images.task import ImageShape
-from pucl.runs import config as config_module
 from pucl.runs.build import build_framework
 from pucl.runs.directory import RunDirectory
 from pucl.runs.run import build_plan, make_training
 from pucl.training.loop import Training
 from pucl.training.optimisers import make_optimiser
-from small_runs import save_pictures, small_run
+from small_runs import fitting, save_pictures, small_run
 
 both_objectives = pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
 both_ways = pytest.mark.parametrize("streaming", [False, True], ids=["dense", "streaming"])
