@@ -182,7 +182,7 @@ def test_any_form_equals_a_loop(case: str, objective: ObjectiveName, streaming: 
 
 @both_objectives
 @both_ways
-@pytest.mark.parametrize("case", set(CASES) - {"the same, detached"})
+@pytest.mark.parametrize("case", [case for case in CASES if case != "the same, detached"])
 def test_gradients_of_any_form(case: str, objective: ObjectiveName, streaming: bool) -> None:
     def loss(query: Tensor, positive: Tensor, unlabelled: Tensor) -> Tensor:
         pairs = pair_up(query, positive, unlabelled, temperature=0.5, query_ids=IDS, unlabelled_ids=KEY_IDS)
