@@ -110,7 +110,8 @@ def hostile_encoder(trial: Trial) -> Outcome:
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
     command = trial.one_of(("eval", "embed", "prior", "load", "load a file", "report", "runs"))
-    outcome = _commanded(trial, command, f"{ENCODER}, {what}", [ENCODER, "config.json", VICTIM])
+    # Where the change left the encoder as it was, the data of another kind of run are what is refused.
+    outcome = _commanded(trial, command, f"{ENCODER}, {what}", [ENCODER, "config.json", VICTIM, "shapes"])
     if way == "nan" and outcome.verdict == "accepted" and command not in ("report", "runs"):
         return Outcome("failed", f"{outcome.words}: weights that are not finite were used")
     return outcome
