@@ -64,7 +64,8 @@ def too_large(path: Path, limit: int, got: str, enough: str = "GIB") -> DataErro
     """The error for a file that would unpack to too many bytes."""
     return DataError(
         f"{path} would unpack to more than its {path.stat().st_size:,} bytes should hold: expected at most "
-        f"{limit / GIB:.3g} GiB, got {got}; if you trust the file, give --max-unpacked {enough}, or set the environment variable {VARIABLE}"
+        f"{limit / GIB:.3g} GiB, got {got}; if you trust the file, give --max-unpacked {enough}, or set the "
+        f"environment variable {VARIABLE}"
     )
 
 
