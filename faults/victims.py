@@ -17,12 +17,12 @@ from pucl.graphs.sources.shapes import make_shapes
 from pucl.graphs.sources.tu import write_tu
 from pucl.runs.display import Display
 
-IMAGES = ("--limit=64", "--epochs=6", "--batch-size=16", "--dim=8", "--width=8", "--queue-size=32", "--draws=16")
+IMAGES = ("--limit=64", "--epochs=6", "--batch-size=16", "--dim=8", "--width=8")
 GRAPHS = ("--limit=44", "--epochs=24", "--batch-size=22", "--hidden=8", "--layers=2", "--probes=knn")
 TRAININGS = {
     "simclr": ("simclr", "digits", *IMAGES),
-    "moco": ("moco", "digits", *IMAGES),
-    "cmc": ("cmc", "digits", *IMAGES),
+    "moco": ("moco", "digits", *IMAGES, "--queue-size=32"),
+    "cmc": ("cmc", "digits", *IMAGES, "--draws=16"),
     "infograph": ("infograph", "shapes", *GRAPHS),
 }
 """By framework: the arguments of ``pucl train`` for a run of a second or two."""

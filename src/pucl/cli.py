@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import pucl
 from pucl import signals
+from pucl.data.unpacking import unpacking_up_to
 from pucl.texts import did_you_mean, printable, say
 
 COMMANDS = {
@@ -28,6 +29,9 @@ COMMANDS = {
     "doctor": "check this installation and what this machine can do",
 }
 """Every command is a module of `pucl.commands` with `add_arguments` and `run`, imported only when it is called."""
+
+READ_DATA = {"train", "compare", "table", "ablate", "eval", "embed", "umap", "prior", "data", "report"}
+"""Commands that read files of data."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,9 +68,14 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         prog=f"pucl {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
+    if name in READ_DATA:
+        parser.add_argument(
+            "--max-unpacked", type=float, metavar="GIB", help="let a packed file of data unpack to so many GiB"
+        )
     parsed = parser.parse_args(arguments)
     parsed.command_line = shlex.join(["pucl", name, *arguments])  # For records: what was asked for, as it was asked.
-    code: int = command.run(parsed)
+    with unpacking_up_to(getattr(parsed, "max_unpacked", None)):
+        code: int = command.run(parsed)
     return code
 
 

@@ -12,8 +12,7 @@ from pucl.contrast.compat import compare_as_published
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import CORRECTIONS
 from pucl.data.errors import DataError
-from pucl.frameworks.infograph import SHARES, InfoGraph, Share
-from pucl.graphs.config import GraphConfig
+from pucl.frameworks.infograph import SHARES, InfoGraph, InfoGraphConfig, Share
 from pucl.graphs.encoders.gin import GIN
 from pucl.graphs.encoders.heads import ResidualHead
 from pucl.graphs.encoders.summed import SummedFeatures
@@ -232,6 +231,6 @@ def test_a_run_folds_graphs_where_it_pays(
     monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_, **__: trees(60, leaves=12))
     settings = {"tau_plus": 0.2, "beta": 1.0} if "compat" in changes else {}
     values = {"framework": "infograph", "data": "trees", "correction": "plain"} | changes
-    task = GraphTask(GraphConfig(**values, settings=settings))  # type: ignore[arg-type]
+    task = GraphTask(InfoGraphConfig(**values, settings=settings))  # type: ignore[arg-type]
     assert (task.samples.copies is not None) == folds
     assert task.graphs.copies is None

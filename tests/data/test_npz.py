@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pucl.cli import main
 from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
 from pucl.images.registry import load
@@ -125,7 +126,8 @@ def test_a_file_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.Mon
     assert path.stat().st_size < 1 << 20
     tracemalloc.start()
     try:
-        with pytest.raises(DataError, match="at most 0.25 GiB, got 0.293 GiB; .* set .* PUCL_MAX_UNPACKED=1"):
+        lifted = "--max-unpacked 1, or set .*PUCL_MAX_UNPACKED"
+        with pytest.raises(DataError, match=f"at most 0.25 GiB, got 0.293 GiB; .* {lifted}"):
             load(path)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -176,3 +178,15 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
 def damaged(content: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(len(content))
     return content[:place] + bytes([chance.randrange(256)]) + content[place + chance.choice((0, 1, 1, 9)) :]
+
+
+def test_a_flag_lifts_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For one command; the next is bounded again."""
+    monkeypatch.setattr("pucl.data.unpacking.RATIO", 0)
+    monkeypatch.setattr("pucl.data.unpacking.DEFAULT", 0)
+    file = write(tmp_path / "mine.npz", GOOD)
+    for flag in ([], ["--max-unpacked=1"], []):
+        assert main(["train", "simclr", str(file), "--batch-size=100", "--out", str(tmp_path / "run"), *flag]) == 2
+        assert ("--max-unpacked 1" in capsys.readouterr().err) == (not flag)

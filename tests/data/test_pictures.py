@@ -47,8 +47,8 @@ for path in Path(sys.argv[1]).iterdir():
         pass
 """
 QUIET = """
-import pucl.data
-data = pucl.images.registry.load(sys.argv[1], root=Path(sys.argv[2]))
+import pucl.images
+data = pucl.images.load(sys.argv[1], root=Path(sys.argv[2]))
 print(len(data.train), *data.notes, sep="\\n")
 """
 

@@ -35,7 +35,6 @@ from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.run import make_training, run
 from pucl.training.loop import Training
-from small_runs import load_images
 
 COUNT, BATCH = 44, 16  # Three steps an epoch, the last of twelve graphs.
 
@@ -437,11 +436,6 @@ def test_large_graphs_are_embedded_a_few_at_a_time(finished: Path, monkeypatch: 
     assert len(told) > 20
 
 
-def test_a_run_on_graphs_is_none_on_images(finished: Path) -> None:
-    with pytest.raises(ValueError, match="is a run on graphs: expected one on images"):
-        load_images(finished)
-
-
 def test_eval_gives_what_the_run_has(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "eval.json"
     assert main(["eval", str(finished), "--json", str(out)]) == 0
@@ -520,10 +514,10 @@ def test_commands(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     ("arguments", "message"),
     [
         (["train", "infograph", "--crop=0.3"], "crop is a setting of simclr, moco, cmc, not of infograph"),
-        (["train", "infograph", "--queue-size=5"], "queue_size is a setting of simclr, moco, cmc, not of infograph"),
+        (["train", "infograph", "--queue-size=5"], "queue_size is a setting of moco, not of infograph"),
         (["compare", "infograph", "--image-size=32"], "image_size is a setting of simclr, moco, cmc, not of infograph"),
         (["train", "simclr", "--hidden=5"], "hidden is a setting of infograph, not of simclr"),
-        (["train", "simclr", "--correction=raw"], "the raw features of nodes are a row for graphs"),
+        (["train", "simclr", "--correction=raw"], "raw features are a row for graphs, not for images"),
         (["train", "infograph", "--share=grpah"], "Did you mean 'graph'?"),
         (["train", "infograph", "--features=degre"], "Did you mean 'degree'?"),
         (["train", "infograph", "--probes=svm,nkn"], "Did you mean 'knn'?"),
@@ -578,7 +572,7 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     words = " ".join(capsys.readouterr().out.split())
-    assert "settings for graphs:" in words
+    assert "settings of infograph:" in words
     assert "--hidden HIDDEN Dimension of each layer of the encoder" in words
     assert "--share SHARE Who shares one estimate over negatives" in words
 

@@ -38,12 +38,12 @@ from pucl.runs.log import RunLog
 from pucl.runs.run import run
 from pucl.runs.statistics import Difference
 from pucl.signals import STOPPING, Stopped
-from small_runs import save_pictures
+from small_runs import fitting, save_pictures
 
 
 def small(pictures: Path, framework: str = "simclr", **changes: Any) -> ImageConfig:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "dim": 8, "queue_size": 24, "draws": 16, "flip": 0.0}
-    config = recipe(framework, str(pictures), **(settings | changes))
+    config = recipe(framework, str(pictures), **(fitting(framework, **settings) | changes))
     assert isinstance(config, ImageConfig)
     return config
 
@@ -155,6 +155,8 @@ def test_a_signal_at_any_moment(
             context.setattr("pucl.runs.run.open_data", asked_at(step, number))
         elif step == "claimed":  # In the middle of claiming the directory: it is claimed to the end, then cleared.
             context.setattr(RunDirectory, "begun", property(lambda _: signal.raise_signal(number)))
+        elif step == "build":
+            context.setattr("pucl.runs.run.build_framework", asked_at(step, number))
         else:
             context.setattr(ImageTask, step, asked_at(step, number))
         assert main(command) == code
@@ -306,7 +308,8 @@ def test_killed_and_resumed_is_uninterrupted(pictures: Path, tmp_path: Path, fra
     wanted = int(os.environ.get("PUCL_KILLS", "1"))
     epochs = 30 * max(1, wanted)
     command = [sys.executable, "-m", "pucl", "train", framework, str(pictures), f"--epochs={epochs}", "--batch-size=12"]
-    command += ["--dim=8", "--width=8", "--queue-size=24", "--draws=16", "--resume", "--checkpoint-seconds=0.05"]
+    own = {"simclr": [], "moco": ["--queue-size=24"], "cmc": ["--draws=16"]}[framework]
+    command += ["--dim=8", "--width=8", *own, "--resume", "--checkpoint-seconds=0.05"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
     def start(name: str) -> subprocess.Popen[bytes]:

@@ -16,12 +16,13 @@ from torch.distributed.run import get_args_parser
 from pucl.commands import compare, train
 from pucl.runs.weights import read_weights
 
-OPTIONS = ["--epochs=60", "--width=8", "--batch-size=12", "--dim=8", "--queue-size=24", "--draws=16", "--splits=2"]
+OPTIONS = ["--epochs=60", "--width=8", "--batch-size=12", "--dim=8"]
+OWN = {"simclr": [], "moco": ["--queue-size=24", "--splits=2"], "cmc": ["--draws=16"]}
 
 
 def torchrun(framework: str, pictures: Path, out: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
-    command += ["-m", "pucl", "train", framework, str(pictures), *OPTIONS, "--checkpoint-seconds=0.05"]
+    command += ["-m", "pucl", "train", framework, str(pictures), *OPTIONS, *OWN[framework], "--checkpoint-seconds=0.05"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(  # noqa: S603
         [*command, "--out", str(out)],

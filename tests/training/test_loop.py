@@ -214,7 +214,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Any) -> None:
         load_checkpoint(path)
     good: Any = checkpoint_of(make_training())
     save_checkpoint(path, good | {"format": 99})
-    with pytest.raises(ValueError, match="another version of pucl: expected format 4, got 99"):
+    with pytest.raises(ValueError, match="another version of pucl: expected format 5, got 99"):
         load_checkpoint(path)
     save_checkpoint(path, good | {"step": "many"})
     with pytest.raises(DamagedError, match="'step' should be a whole number, got 'many'"):

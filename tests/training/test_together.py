@@ -22,7 +22,6 @@ from pucl.runs.build import build_framework
 from pucl.runs.run import build_plan
 from pucl.training.loop import Tally, Training
 from pucl.training.optimisers import make_optimiser
-from small_runs import fitting
 
 STEPS = 20
 SIDE, IMAGES, BATCH = 8, 48, 16
@@ -34,6 +33,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "cmc": ("cmc", {}),
 }
 
+OWN: dict[str, dict[str, Any]] = {"simclr": {}, "moco": {"queue_size": 24}, "cmc": {"draws": 30}}
+
 
 def config_of(kind: str) -> ImageConfig:
     framework, changes = KINDS[kind]
@@ -44,7 +45,7 @@ def config_of(kind: str) -> ImageConfig:
         epochs=STEPS,
         dim=16,
         width=8,
-        **fitting(framework, queue_size=24, draws=30),
+        **OWN[framework],
     )
     assert isinstance(config, ImageConfig)
     return replace(config, **changes)

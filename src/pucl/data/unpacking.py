@@ -4,6 +4,8 @@ import gzip
 import math
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pucl.data.errors import DataError
@@ -18,8 +20,8 @@ CHUNK = 1 << 20
 def most_unpacked(path: Path) -> int:
     """How many bytes this file may unpack to.
 
-    The limit is 0.25 GiB, or as many GiB as the environment variable PUCL_MAX_UNPACKED says; a file may always unpack
-    to 50 times its own size.
+    The limit is 0.25 GiB, or as many GiB as ``--max-unpacked`` or the environment variable PUCL_MAX_UNPACKED says; a
+    file may always unpack to 50 times its own size.
     """
     text = os.environ.get(VARIABLE) or str(DEFAULT)
     try:
@@ -29,6 +31,21 @@ def most_unpacked(path: Path) -> int:
     if not 0 <= gib < math.inf:
         raise ValueError(f"{VARIABLE} is how many GiB a file may unpack to: expected a number, 0 or more, got {text!r}")
     return max(int(gib * GIB), RATIO * path.stat().st_size)
+
+
+@contextmanager
+def unpacking_up_to(gib: float | None) -> Iterator[None]:
+    """Let files unpack to so many GiB for a while, also in processes that are started; None changes nothing."""
+    before = os.environ.get(VARIABLE)
+    if gib is not None:
+        os.environ[VARIABLE] = str(gib)
+    try:
+        yield
+    finally:
+        if gib is not None:
+            os.environ.pop(VARIABLE)
+            if before is not None:
+                os.environ[VARIABLE] = before
 
 
 def check_unpacked(path: Path, size: int) -> None:
@@ -47,7 +64,8 @@ def too_large(path: Path, limit: int, got: str, enough: str = "GIB") -> DataErro
     """The error for a file that would unpack to too many bytes."""
     return DataError(
         f"{path} would unpack to more than its {path.stat().st_size:,} bytes should hold: expected at most "
-        f"{limit / GIB:.3g} GiB, got {got}; if you trust the file, set the environment variable {VARIABLE}={enough}"
+        f"{limit / GIB:.3g} GiB, got {got}; if you trust the file, give --max-unpacked {enough}, or set the "
+        f"environment variable {VARIABLE}"
     )
 
 

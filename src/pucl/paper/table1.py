@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose, field_names
 from pucl.data.root import data_root
+from pucl.frameworks import FRAMEWORKS as KINDS
 from pucl.frameworks.recipes import recipe
 from pucl.images.registry import SOURCES
 from pucl.runs.tables import Part
@@ -183,7 +184,8 @@ def _config(row: str, framework: str, data: str, budget: Budget, changes: dict[s
         "+PUCL tilted": {"correction": "pucl", "settings": {"alpha": alpha, "c": c, "beta": TILT}},
         ORACLE: {"correction": ORACLE},
     }
-    settings = budget.settings(framework, data) | changes
+    own = field_names(KINDS[framework].config)
+    settings = {name: value for name, value in budget.settings(framework, data).items() if name in own} | changes
     return recipe(framework, data, budget.recipe, **(settings | kinds[row]))
 
 
