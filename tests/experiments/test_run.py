@@ -245,7 +245,7 @@ def test_names_of_changes() -> None:
         "warmup_epochs": 2,
         "schedule": "cosine",
     }
-    long, longer = name(**many, key_momentum=0.5), name(**many, key_momentum=0.6)
+    long, longer = name(**many, clip=0.5), name(**many, clip=0.6)
     assert long != longer
     assert max(map(len, (long, longer))) < 100
 
@@ -447,7 +447,6 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
         ({"schedule": "cosin"}, "'cosin' is no schedule"),
         ({"objective": "infonse"}, "'infonse' is no objective"),
         ({"warmup_epochs": 9}, "the first of all: expected 0 to 2, got 9"),
-        ({"key_momentum": 3.0}, "the key encoder that stays: expected 0 to 1, got 3"),
         ({"crop": math.nan}, "crop is a number: expected a finite one, got nan"),
         ({"seed": 2**70}, "where random numbers start: expected 0 or more, below 2"),
     ],

@@ -140,6 +140,18 @@ class RunDirectory:
         """Whether there is something to go on from, or to return."""
         return any(path.exists() for path in (self.checkpoint, self.metrics, self.path / "result.json"))
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a process has claimed the directory."""
+        try:
+            with (self.path / ".lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def config(self) -> RunConfig:
         """What the run is."""
         file = self.path / "config.json"

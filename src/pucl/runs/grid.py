@@ -276,7 +276,7 @@ def _in_workers(jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboa
     threads = max(1, usable_cores() // means.workers)
     with (
         warnings.catch_warnings(),
-        stop_of_driver() as stop,
+        stop_of_driver(lambda: any(RunDirectory(out / job.place).in_use for job in jobs)) as stop,
         parallel_config(
             backend="loky", inner_max_num_threads=threads, initializer=start_worker, initargs=(os.getpid(),)
         ),

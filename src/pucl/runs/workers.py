@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 
@@ -16,6 +16,7 @@ from pucl import signals
 from pucl.signals import STOPPING, Stop
 
 LOOK_SECONDS = 0.2
+IDLE_LOOKS = 15  # Looks without a job, after a signal, before workers are killed: three seconds.
 
 _is_worker = False
 _stopped: int | None = None
@@ -67,8 +68,14 @@ def job_of_worker() -> Iterator[None]:
 
 
 @contextmanager
-def stop_of_driver() -> Iterator[Stop]:
+def stop_of_driver(busy: Callable[[], bool]) -> Iterator[Stop]:
     """Note signals in the driver and pass them on to the workers, which save their jobs and return.
+
+    Once no job is going on any more, the workers are killed: joblib sometimes waits for the result of a job that was
+    stopped, for ever.
+
+    Args:
+        busy: Whether a job is going on.
 
     Workers inherit blocked signals from the threads that start them. So a signal that arrives while a worker still
     imports does not kill it with a traceback: it waits for the worker's next job.
@@ -79,7 +86,7 @@ def stop_of_driver() -> Iterator[Stop]:
     _start_trackers()
     with signals.noted() as stop, _blocked():
         end = threading.Event()
-        thread = threading.Thread(target=_pass_on, args=(stop, end), daemon=True, name="pucl-signals")
+        thread = threading.Thread(target=_pass_on, args=(stop, end, busy), daemon=True, name="pucl-signals")
         thread.start()
         try:
             yield stop
@@ -108,9 +115,10 @@ def _blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _pass_on(stop: Stop, end: threading.Event) -> None:
+def _pass_on(stop: Stop, end: threading.Event, busy: Callable[[], bool]) -> None:
     """Take signals that wait because they are blocked, and send the first to each worker once, also to late ones."""
     told: set[int] = set()
+    idle = 0
     while not end.wait(LOOK_SECONDS):
         if signal.sigpending() & set(STOPPING):
             stop.note(signal.sigwait(STOPPING))
@@ -120,3 +128,7 @@ def _pass_on(stop: Stop, end: threading.Event) -> None:
                     told.add(worker.pid)
                     with suppress(ProcessLookupError):
                         os.kill(worker.pid, stop.number)
+            idle = 0 if busy() else idle + 1
+            if idle == IDLE_LOOKS:
+                for worker in multiprocessing.active_children():
+                    worker.kill()
