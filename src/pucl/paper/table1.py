@@ -55,7 +55,9 @@ class Budget:
 
     def settings(self, framework: str, data: str) -> dict[str, Any]:
         """What is changed in the recipe for a framework on some data."""
-        return self.changes | self.by_framework.get(framework, {}) | (STAND_IN_VIEWS if data == STAND_IN else {})
+        own = field_names(KINDS[framework].config)
+        given = self.changes | self.by_framework.get(framework, {}) | (STAND_IN_VIEWS if data == STAND_IN else {})
+        return {name: value for name, value in given.items() if name in own}
 
 
 BUDGETS = {
@@ -184,8 +186,7 @@ def _config(row: str, framework: str, data: str, budget: Budget, changes: dict[s
         "+PUCL tilted": {"correction": "pucl", "settings": {"alpha": alpha, "c": c, "beta": TILT}},
         ORACLE: {"correction": ORACLE},
     }
-    own = field_names(KINDS[framework].config)
-    settings = {name: value for name, value in budget.settings(framework, data).items() if name in own} | changes
+    settings = budget.settings(framework, data) | changes
     return recipe(framework, data, budget.recipe, **(settings | kinds[row]))
 
 
