@@ -131,4 +131,6 @@ def _pass_on(stop: Stop, end: threading.Event, busy: Callable[[], bool]) -> None
             idle = 0 if busy() else idle + 1
             if idle == IDLE_LOOKS:
                 for worker in multiprocessing.active_children():
-                    worker.kill()
+                    if worker.pid is not None:
+                        with suppress(ProcessLookupError):
+                            os.kill(worker.pid, signal.SIGKILL)
