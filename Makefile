@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check faults bench format clean
+.PHONY: demo test check types quick-tests faults bench format clean
 
 demo: $(VENV)/.demo  ## the main job, with no more than it needs
-	$(BIN)/pucl compare simclr digits --seeds 2 --workers 2 --out demo
+	$(BIN)/pucl compare simclr digits --corrections untrained,plain,pucl,auto,oracle --seeds 3 --workers 2 --out demo
 
 test: $(READY)  ## everything that must hold
 	$(BIN)/ruff format --check
@@ -18,7 +18,12 @@ test: $(READY)  ## everything that must hold
 check: $(READY)  ## the quick part of it, for every commit
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(MAKE) --jobs=2 --output-sync=target types quick-tests
+
+types: $(READY)
 	$(BIN)/mypy
+
+quick-tests: $(READY)
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
 faults: $(READY)  ## kills, full disks, damaged and hostile files, for a quarter of an hour; FAULTS="--minutes 90 --seed 7"

@@ -3,129 +3,60 @@
 import importlib.util
 from copy import deepcopy
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.memory import Step
+from benchmarks.steps import repeat_loss, watch
 from benchmarks.timing import FEWEST, Timings
-from pucl.contrast.compare import compare
 from pucl.frameworks.infograph import InfoGraph
 from pucl.graphs.encoders.gin import GIN
 from pucl.graphs.encoders.heads import ResidualHead
-from pucl.graphs.graphset import GraphBatch
+from pucl.graphs.graphset import GraphBatch, GraphSet
 from pucl.shapes import Float, Tensor
-from pucl.training.framework import Batch
-from pucl.training.loop import Plan, SampleSet, Training
-from pucl.training.optimisers import make_optimiser
-
-STANDING_STILL = 1e-12  # Learning rate of the optimiser that is timed alone, so that its weights do not move.
+from pucl.training.loop import Training
 
 
-def make_steps(training: Training[GraphBatch], bare: "BareNetwork", graphs: SampleSet[GraphBatch]) -> dict[str, Step]:
-    """The contenders, by name, each on the batch that the training had last.
+def make_steps(training: Training[GraphBatch], framework: InfoGraph, graphs: GraphSet) -> dict[str, Step]:
+    """The contenders, by name, each on the graphs that the training had last.
 
     The bare networks get graphs that are not folded. If the training folds graphs, a further contender runs the bare
-    network on the folded batch, and the loss uses its outputs.
+    network on the folded graphs.
 
     Args:
-        training: A training as `pucl train` sets it up, before its first step. Its data set is replaced by a `Watched`.
-        bare: The same network with separate weights.
+        training: A training as `pucl train` sets it up, before its first step.
+        framework: The same network with separate weights.
         graphs: All graphs of the training, not folded.
     """
-    seen = training.data = Watched(training.data, graphs)
-    loss = BareLoss(bare, training)
-    # The bare network runs before the optimiser in each round, so that its weights have gradients.
-    optimiser = make_optimiser("adam", bare.framework.parameters(), lr=STANDING_STILL)
-    steps: dict[str, Step] = {"training": training.advance, "batch": seen.make_again}
-    if seen.folded:
-        steps["whole_batch"] = seen.make_whole
-    steps["network"] = lambda: bare.run(seen.whole)
-    steps["gin"] = lambda: bare.run_encoder(seen.whole)
-    if seen.folded:
-        steps["folded_network"] = lambda: bare.run(seen.batch_made)
-    steps["loss"] = lambda: loss.run(seen.batch_made)
-    steps["optimiser"] = optimiser.step
+    seen, whole = watch(training), {}
+
+    def make_batch() -> None:
+        whole["batch"] = graphs.batch(seen.batch.ids.numpy())
+
+    steps: dict[str, Step] = {"training": training.advance, "whole_batch": make_batch}
+    steps["network"] = lambda: run_network(framework, whole["batch"])
+    if training.data is not graphs:
+        steps["folded_network"] = lambda: run_network(framework, seen.batch.samples)
+    steps["loss"] = lambda: repeat_loss(seen.comparisons, training)
     if importlib.util.find_spec("torch_geometric") is not None:
-        usual = BareNetwork(as_usual(bare.framework))
-        steps["torch_geometric"] = lambda: usual.run(seen.whole)
+        usual = as_usual(framework)
+        steps["torch_geometric"] = lambda: run_network(usual, whole["batch"])
     return steps
 
 
-class Watched:
-    """A data set that remembers the last batch.
-
-    Args:
-        samples: The data set of the training.
-        graphs: The same graphs, not folded.
-    """
-
-    batch_made: GraphBatch
-    indices: NDArray[np.int64]
-    whole: GraphBatch
-    """The same batch, not folded."""
-
-    def __init__(self, samples: SampleSet[GraphBatch], graphs: SampleSet[GraphBatch]) -> None:
-        self.samples = samples
-        self.graphs = graphs
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    @property
-    def folded(self) -> bool:
-        """Whether the training uses folded graphs."""
-        return self.samples is not self.graphs
-
-    def batch(self, indices: NDArray[np.int64], /) -> GraphBatch:
-        """Make a batch of these samples and remember it."""
-        self.indices, self.batch_made = indices, self.samples.batch(indices)
-        if not self.folded:
-            self.whole = self.batch_made
-        return self.batch_made
-
-    def make_again(self) -> GraphBatch:
-        """Make the last batch again."""
-        return self.samples.batch(self.indices)
-
-    def make_whole(self) -> None:
-        """Make the last batch again, not folded, and remember it."""
-        self.whole = self.graphs.batch(self.indices)
-
-
-class BareNetwork:
-    """Forward and backward of encoder and heads, without a loss.
-
-    Args:
-        framework: The framework with encoder and heads. Its weights do not change.
-    """
-
-    projected: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
-    """The last outputs, for nodes and for graphs."""
-
-    def __init__(self, framework: InfoGraph) -> None:
-        self.framework = framework.train()
-
-    def run(self, graphs: GraphBatch) -> None:
-        """Run encoder and heads."""
-        self.framework.zero_grad(set_to_none=True)
-        local, whole = self.framework.encoder(graphs)
-        local, whole = self.framework.local_head(local), self.framework.whole_head(whole)
-        (local.sum() + whole.sum()).backward()
-        self.projected = local.detach(), whole.detach()
-
-    def run_encoder(self, graphs: GraphBatch) -> None:
-        """Run the encoder alone."""
-        self.framework.encoder.zero_grad(set_to_none=True)
-        local, whole = self.framework.encoder(graphs)
-        (local.sum() + whole.sum()).backward()
+def run_network(framework: InfoGraph, graphs: GraphBatch) -> None:
+    """Forward and backward of encoder and heads, without a loss. Weights do not change."""
+    framework.zero_grad(set_to_none=True)
+    local, whole = framework.encoder(graphs)
+    (framework.local_head(local).sum() + framework.whole_head(whole).sum()).backward()
 
 
 def as_usual(framework: InfoGraph) -> InfoGraph:
     """The same network with the same weights, made of layers of torch_geometric and torch."""
-    heads = [_UsualHead(head) for head in (framework.local_head, framework.whole_head)]
-    return InfoGraph(_UsualGIN(framework.encoder), *heads)
+    usual = deepcopy(framework)
+    usual.encoder = _UsualGIN(framework.encoder)
+    usual.local_head, usual.whole_head = _UsualHead(framework.local_head), _UsualHead(framework.whole_head)
+    return usual
 
 
 class _UsualGIN(nn.Module):
@@ -162,55 +93,8 @@ class _UsualHead(nn.Module):
         return projected
 
 
-class BareLoss:
-    """The loss, from the outputs of the heads to their gradients.
-
-    Args:
-        bare: The network whose last outputs are used.
-        training: The training whose correction and objective are used.
-    """
-
-    def __init__(self, bare: BareNetwork, training: Training[GraphBatch]) -> None:
-        self.bare = bare
-        self.correction = training.correction
-        self.plan: Plan = training.plan
-        framework = bare.framework
-        self.given = Given()
-        self.framework = InfoGraph(
-            self.given, nn.Identity(), nn.Identity(), temperature=framework.temperature, share=framework.share
-        )
-
-    def run(self, graphs: GraphBatch) -> None:
-        """Make pairs, compute the loss and its gradient."""
-        local, whole = self.bare.projected
-        self.given.vectors = local.detach().requires_grad_(), whole.detach().requires_grad_()
-        batch = Batch(
-            samples=graphs,
-            ids=torch.arange(graphs.graphs),
-            make_generator=torch.Generator,
-            part=slice(0, graphs.graphs),
-            whole=graphs.graphs,
-        )
-        (pairs,) = self.framework.pairs(batch)
-        outcome = compare(pairs, self.correction, objective=self.plan.objective, floor=self.plan.floor)
-        outcome.loss.mean().backward()
-
-
-class Given(nn.Module):
-    """An encoder that returns given vectors of nodes and graphs."""
-
-    vectors: tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]
-
-    def forward(self, _graphs: GraphBatch) -> tuple[Float[Tensor, "node dim"], Float[Tensor, "graph dim"]]:
-        """Return the given vectors."""
-        return self.vectors
-
-
 def in_epochs(timings: Timings, steps_per_epoch: int) -> tuple[Timings, str]:
-    """Add up times of steps to times of epochs, if there are enough steps, and return the unit.
-
-    An epoch here is as many steps in a row as an epoch has. It may begin anywhere: each position occurs once.
-    """
+    """Add up times of steps to times of epochs, if there are enough steps, and return the unit."""
     epochs = timings.rounds // steps_per_epoch
     turns = {name: [turn for turn in steps if turn is not None] for name, steps in timings.nanoseconds.items()}
     if epochs < FEWEST or any(len(steps) < timings.rounds for steps in turns.values()):

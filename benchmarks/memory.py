@@ -19,6 +19,7 @@ Step = Callable[[], object]
 """Something to measure: called without arguments, many times."""
 
 PATIENCE = 600.0  # Seconds after which a child process is stopped.
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,30 +43,29 @@ def peak_memory(step: Step) -> Peak:
     _return_free_memory()
     try:
         Path("/proc/self/clear_refs").write_text("5")  # Sets the highest mark to the present size.
-        before = _status_bytes("VmRSS")
+        before = _field_bytes(STATUS, "VmRSS")
     except OSError as error:
         return Peak(bytes=None, missing=f"the peak of resident memory cannot be reset on this system: {error}")
     step()
-    return Peak(bytes=max(0, _status_bytes("VmHWM") - before))
+    return Peak(bytes=max(0, _field_bytes(STATUS, "VmHWM") - before))
 
 
-def peak_in_child(target: str, settings: Mapping[str, object], *, patience: float = PATIENCE) -> Peak:
+def peak_in_child(target: str, settings: Mapping[str, object]) -> Peak:
     """The peak memory of a step in a new process, free of the traces of earlier steps.
 
     Args:
         target: ``"module:function"`` of a function that prepares everything and returns the step.
         settings: Its keyword arguments, of types that JSON can hold.
-        patience: Seconds after which the child is stopped.
     """
     # The child finds the modules that this process finds, and no others from the current directory.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
     command = [sys.executable, "-P", "-m", "benchmarks.memory", target, json.dumps(dict(settings))]
     try:
         child = subprocess.run(  # noqa: S603 (this interpreter, and arguments of our own)
-            command, env=environment, capture_output=True, text=True, timeout=patience, check=False
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except subprocess.TimeoutExpired:
-        return Peak(bytes=None, missing=f"the process that should measure it took more than {patience:g} seconds")
+        return Peak(bytes=None, missing=f"the process that should measure it took more than {PATIENCE:g} seconds")
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:] or ["it printed no error"]
         return Peak(bytes=None, missing=f"the process that should measure it ended with {child.returncode}: {last[0]}")
@@ -94,10 +94,6 @@ def _return_free_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):
         return
-
-
-def _status_bytes(field: str) -> int:
-    return _field_bytes(Path("/proc/self/status"), field)
 
 
 def _field_bytes(path: Path, field: str) -> int:

@@ -1,40 +1,55 @@
-"""Settings of a benchmark and its command-line options, declared in one place.
-
-A setting is a field made by `option`, which holds its default and its help text. `add_options` turns the fields into
-options, `read_options` turns parsed options into settings, and `command_line` writes the command that repeats them.
-"""
+"""Settings of a benchmark, which are its command-line options too: each field holds its default and its help text."""
 
 import argparse
 import dataclasses
+import math
 import shlex
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pucl.contrast.correction import check_range
-
-_Settings = TypeVar("_Settings")
+from typing import Any
 
 
-def option(default: Any, meaning: str) -> Any:
+def option(default: Any, meaning: str, *, least: int = 1) -> Any:
     """A field of settings that is a command-line option too.
 
     Args:
         default: Its value unless given, or a function that returns it.
         meaning: The help text. For a default of None it says what None means.
+        least: The smallest whole number that is allowed. Fractions must be above 0.
     """
-    metadata = {"meaning": meaning}
+    metadata = {"meaning": meaning, "least": least}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def add_options(parser: argparse.ArgumentParser, kind: Callable[..., Any]) -> None:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base class of settings, whose fields are all made by `option`. It checks numbers and lists."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, least = getattr(self, field.name), field.metadata["least"]
+            values = value if isinstance(value, tuple) else (value,)
+            expected = None
+            if not values or len(set(values)) < len(values):
+                expected = "different values, at least one"
+            elif any(isinstance(each, int) and each < least for each in values if not isinstance(each, bool)):
+                expected = f"at least {least}"
+            elif any(isinstance(each, float) and not 0 < each < math.inf for each in values):
+                expected = "a number above 0"
+            if expected:
+                name, meaning = _flag(field.name), field.metadata["meaning"]
+                raise ValueError(f"{name} ({meaning}): expected {expected}, got {_word(value) or 'none'}")
+
+
+def add_options(parser: argparse.ArgumentParser, kind: Callable[[], Settings]) -> None:
     """Add an option for each field of a settings class."""
-    usual, types = kind(), typing.get_type_hints(kind)
+    usual = kind()
+    types = typing.get_type_hints(type(usual))
     for field in dataclasses.fields(usual):
-        name, default, meaning = _option_name(field.name), getattr(usual, field.name), field.metadata["meaning"]
+        name, default, meaning = _flag(field.name), getattr(usual, field.name), field.metadata["meaning"]
         if types[field.name] is bool:
             help_text = f"{meaning} (default: {'yes' if default else 'no'})"
             parser.add_argument(name, action=argparse.BooleanOptionalAction, default=default, help=help_text)
@@ -44,17 +59,11 @@ def add_options(parser: argparse.ArgumentParser, kind: Callable[..., Any]) -> No
             parser.add_argument(name, type=reader, metavar=metavar, default=default, help=help_text)
 
 
-def read_options(kind: Callable[..., _Settings], arguments: argparse.Namespace) -> _Settings:
-    """The settings that the parsed options describe."""
-    fields: Any = dataclasses.fields(kind)  # type: ignore[arg-type]  # A settings class, typed by what it makes.
-    return kind(**{field.name: getattr(arguments, field.name) for field in fields})
-
-
-def command_line(subject: str, settings: Any, out: Path) -> str:
+def command_line(subject: str, settings: Settings, out: Path) -> str:
     """The command that repeats a benchmark, with every default written out."""
     words = ["python", "-m", "benchmarks", subject]
     for field in dataclasses.fields(settings):
-        value, name = getattr(settings, field.name), _option_name(field.name)
+        value, name = getattr(settings, field.name), _flag(field.name)
         if isinstance(value, bool):
             words.append(name if value else name.replace("--", "--no-", 1))
         elif value is not None:
@@ -62,25 +71,7 @@ def command_line(subject: str, settings: Any, out: Path) -> str:
     return shlex.join([*words, f"--out={out}"])
 
 
-def check_effort(threads: int, seconds: float, timed: str) -> None:
-    """Raise an error for settings with which nothing could be timed.
-
-    Args:
-        threads: Threads of torch.
-        seconds: Time to spend.
-        timed: What the seconds are spent on, as in ``"a loss is timed at a batch size"``.
-    """
-    check_range("threads", "how many cores torch may use", threads, "at least 1", threads >= 1)
-    check_range("seconds", f"about how long {timed}", seconds, "0 < seconds < inf", 0 < seconds < float("inf"))
-
-
-def check_names(meaning: str, names: tuple[str, ...]) -> None:
-    """Raise an error unless there is a name and each name is given once."""
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"{meaning} are what is measured: expected different names, got {', '.join(names) or 'none'}")
-
-
-def _option_name(field: str) -> str:
+def _flag(field: str) -> str:
     return f"--{field.replace('_', '-')}"
 
 

@@ -6,42 +6,36 @@ Both get the same embeddings in turn, in one process, and must reach the same ac
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.subject import Progress
-from pucl.evaluation import SVMResult, cross_validated_svm
+from pucl.evaluation import SVMResult, folded, svm_on_splits
 from pucl.evaluation.folds import FOLDS
 from pucl.evaluation.svm import COSTS, INNER_FOLDS
 
 Embedded = tuple[NDArray[np.floating], NDArray[np.integer]]
 """Features [graph, dim] and the class of each graph."""
 
-WIDTH, LAYERS = 32, 3
-NODE_FEATURES = 8
+SEED = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SVMSettings:
-    """How the evaluation is run and timed.
+class SVMProtocol:
+    """How the evaluation is run.
 
     Args:
         folds: Outer folds.
         inner_folds: Inner folds, in which C is chosen out of `COSTS`.
         scale: Standardise features by each training set.
         jobs: Threads of ours, and processes of scikit-learn where it runs in parallel.
-        rounds: Number of rounds.
-        seed: Seed of the folds.
     """
 
     folds: int = FOLDS
     inner_folds: int = INNER_FOLDS
     scale: bool = False
     jobs: int = 1
-    rounds: int = 1
-    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +64,21 @@ class SVMRow:
     accuracies: tuple[float, ...]
     equal: bool
 
+    @property
+    def case(self) -> str:
+        """Name of the row in tables and sentences."""
+        return f"{self.name}, scaled" if self.scaled else self.name
 
-def measure_svm(settings: SVMSettings, embeddings: Mapping[str, Embedded], progress: Progress) -> list[SVMRow]:
+
+def measure_svm(
+    embeddings: Mapping[str, Embedded], protocol: SVMProtocol, rounds: int, progress: Callable[[str], object]
+) -> list[SVMRow]:
     """Time the evaluation of each set of embeddings, by scikit-learn and by us in turn."""
-    _warm_up(settings)
-    return [_measure_set(name, embedded, settings, progress) for name, embedded in embeddings.items()]
+    _warm_up(protocol.jobs)
+    return [_measure_set(name, embedded, protocol, rounds, progress) for name, embedded in embeddings.items()]
 
 
-def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | None) -> SVMResult:
+def search_with_sklearn(embedded: Embedded, protocol: SVMProtocol, jobs: int | None) -> SVMResult:
     """The same protocol as a user of scikit-learn would write it."""
     from sklearn.model_selection import (  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
         GridSearchCV,
@@ -88,11 +89,11 @@ def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | N
     from sklearn.svm import SVC  # type: ignore[import-untyped]  # noqa: PLC0415
 
     features, labels = embedded
-    machine, name = (make_pipeline(StandardScaler(), SVC()), "svc__C") if settings.scale else (SVC(), "C")
+    machine, name = (make_pipeline(StandardScaler(), SVC()), "svc__C") if protocol.scale else (SVC(), "C")
     accuracies, costs, validation = [], [], []
-    outer = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
+    outer = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
     for train, held in outer.split(features, labels):
-        search = GridSearchCV(machine, {name: list(COSTS)}, cv=settings.inner_folds, n_jobs=jobs)
+        search = GridSearchCV(machine, {name: list(COSTS)}, cv=protocol.inner_folds, n_jobs=jobs)
         search.fit(features[train], labels[train])
         accuracies.append(float(search.score(features[held], labels[held])))
         costs.append(float(search.best_params_[name]))
@@ -100,69 +101,39 @@ def search_with_sklearn(embedded: Embedded, settings: SVMSettings, jobs: int | N
     return SVMResult(accuracies=tuple(accuracies), costs=tuple(costs), validation=tuple(validation))
 
 
-def pooled_features(
-    graphs: int, classes: int, nodes: int, *, seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Random embeddings like those of an untrained encoder, for a set of graphs that is not on this machine.
-
-    The graphs are rings of random length. Node features differ a little between classes, pass through three random
-    layers, and are summed over the nodes, so that large graphs have long vectors.
-    """
-    rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.arange(graphs) % classes)
-    lengths = np.maximum(3, rng.lognormal(np.log(nodes), 0.6, graphs).astype(np.int64))
-    starts = np.concatenate([[0], lengths.cumsum()[:-1]])
-    means = 0.3 * rng.standard_normal((classes, NODE_FEATURES))
-    x = means[labels].repeat(lengths, axis=0) + rng.standard_normal((int(lengths.sum()), NODE_FEATURES))
-    # In a ring the node after the last is the first.
-    after = np.arange(1, len(x) + 1)
-    after[starts + lengths - 1] = starts
-    pooled = []
-    for _ in range(LAYERS):
-        weights = rng.standard_normal((x.shape[1], WIDTH)) / np.sqrt(x.shape[1])
-        x = np.maximum((x + x[after]) @ weights, 0)
-        pooled.append(np.add.reduceat(x, starts, axis=0))
-    return np.concatenate(pooled, axis=1), labels
+def _search_with_ours(embedded: Embedded, protocol: SVMProtocol) -> SVMResult:
+    splits = folded(*embedded, folds=protocol.folds, seed=SEED).splits
+    return svm_on_splits(splits, inner_folds=protocol.inner_folds, scale=protocol.scale, jobs=protocol.jobs)
 
 
-def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress: Progress) -> SVMRow:
-    features = np.asarray(embedded[0], dtype=np.float64)
-    labels = np.asarray(embedded[1])
+def _measure_set(
+    name: str, embedded: Embedded, protocol: SVMProtocol, rounds: int, progress: Callable[[str], object]
+) -> SVMRow:
+    embedded = np.asarray(embedded[0], dtype=np.float64), embedded[1]
     contenders: dict[str, Callable[[], SVMResult]] = {
-        "sklearn": lambda: search_with_sklearn((features, labels), settings, None),
-        "sklearn jobs": lambda: search_with_sklearn((features, labels), settings, settings.jobs),
-        "ours": lambda: cross_validated_svm(
-            features,
-            labels,
-            folds=settings.folds,
-            inner_folds=settings.inner_folds,
-            seed=settings.seed,
-            scale=settings.scale,
-            jobs=settings.jobs,
-        ),
+        "sklearn": lambda: search_with_sklearn(embedded, protocol, None),
+        "sklearn jobs": lambda: search_with_sklearn(embedded, protocol, protocol.jobs),
+        "ours": lambda: _search_with_ours(embedded, protocol),
     }
     seconds: dict[str, list[float]] = {contender: [] for contender in contenders}
     results: dict[str, SVMResult] = {}
-    for turn in range(settings.rounds):
+    for number in range(1, rounds + 1):
         for contender, evaluate in contenders.items():
-            progress(
-                f"{name}{', scaled' if settings.scale else ''}: {contender}, round {turn + 1} of {settings.rounds}"
-            )
+            scaled = ", scaled" if protocol.scale else ""
+            progress(f"evaluation of {name}{scaled}: {contender}, round {number} of {rounds}")
             start = time.perf_counter()
             results[contender] = evaluate()
             seconds[contender].append(time.perf_counter() - start)
     ours = results["ours"]
     return SVMRow(
         name=name,
-        graphs=len(features),
-        dim=features.shape[1],
-        classes=len(np.unique(labels)),
-        scaled=settings.scale,
+        graphs=len(embedded[0]),
+        dim=embedded[0].shape[1],
+        classes=len(np.unique(embedded[1])),
+        scaled=protocol.scale,
         seconds=seconds,
         ratios={
-            contender: statistics.median(
-                theirs / mine for theirs, mine in zip(seconds[contender], seconds["ours"], strict=True)
-            )
+            contender: statistics.median(np.divide(seconds[contender], seconds["ours"]).tolist())
             for contender in ("sklearn", "sklearn jobs")
         },
         accuracies=ours.accuracies,
@@ -170,12 +141,13 @@ def _measure_set(name: str, embedded: Embedded, settings: SVMSettings, progress:
     )
 
 
-def _warm_up(settings: SVMSettings) -> None:
+def _warm_up(jobs: int) -> None:
     """Import scikit-learn and start its processes, which would otherwise be timed."""
-    few = pooled_features(8, 2, 3)
-    search_with_sklearn(few, replace(settings, folds=2, inner_folds=2), None)
-    cross_validated_svm(*few, folds=2, inner_folds=2)
-    if settings.jobs > 1:
+    few = np.random.default_rng(SEED).standard_normal((8, 2)), np.arange(8) % 2
+    quick = SVMProtocol(folds=2, inner_folds=2)
+    search_with_sklearn(few, quick, None)
+    _search_with_ours(few, quick)
+    if jobs > 1:
         from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
 
-        Parallel(n_jobs=settings.jobs)(delayed(time.sleep)(0.1) for _ in range(settings.jobs))
+        Parallel(n_jobs=jobs)(delayed(time.sleep)(0.1) for _ in range(jobs))

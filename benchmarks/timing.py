@@ -1,7 +1,6 @@
 """Times of several contenders, taken in turn so that they can be compared on a machine that is not quiet."""
 
 import gc
-import statistics
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,24 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.memory import Step
+from benchmarks.report import Figures, Spread, spread_of
 
 FEWEST = 3  # With fewer rounds a median has no meaning.
 MOST = 200  # More rounds do not make it more exact.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Median and quartiles of some measurements."""
-
-    lower_quartile: float
-    median: float
-    upper_quartile: float
-
-
-def spread_of(values: list[float]) -> Spread:
-    """Median and quartiles of two or more values."""
-    lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
-    return Spread(lower_quartile=lower, median=median, upper_quartile=upper)
 
 
 @dataclass(frozen=True)
@@ -39,11 +24,15 @@ class Timings:
     @property
     def rounds(self) -> int:
         """Number of rounds."""
-        return max((len(turns) for turns in self.nanoseconds.values()), default=0)
+        return max(map(len, self.nanoseconds.values()))
 
     def milliseconds(self, name: str) -> Spread:
         """The time of one contender."""
         return spread_of([turn / 1e6 for turn in self.nanoseconds[name] if turn is not None])
+
+    def figures(self, name: str) -> Figures:
+        """The times of one contender, for a report."""
+        return Figures(milliseconds=self.milliseconds(name), nanoseconds_by_round=self.nanoseconds[name])
 
     def ratio(self, name: str, other: str) -> Spread:
         """The time of one contender divided by the time of another in the same round.
@@ -73,7 +62,7 @@ def interleave(contenders: Mapping[str, Step], *, seconds: float) -> Timings:
     taken = dict.fromkeys(contenders, 0)
     spent, rounds = 0.0, 0
     with _garbage_collection_on_demand():
-        while min(taken.values(), default=FEWEST) < FEWEST or (spent < seconds and rounds < MOST):
+        while min(taken.values()) < FEWEST or (spent < seconds and rounds < MOST):
             done = max(spent / seconds, rounds / MOST)
             for name, step in contenders.items():
                 # The few turns of a slow contender are spread evenly over the time of the others.
@@ -104,7 +93,6 @@ def _nanoseconds(step: Step) -> int:
 @contextmanager
 def _garbage_collection_on_demand() -> Iterator[None]:
     """Collect garbage only when asked to, and then among new objects only, which is quick."""
-    enabled = gc.isenabled()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -112,8 +100,7 @@ def _garbage_collection_on_demand() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-        if enabled:
-            gc.enable()
+        gc.enable()
 
 
 @contextmanager

@@ -10,16 +10,17 @@ import importlib.util
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from benchmarks.timing import Spread, interleave, torch_threads
-from pucl.devices import usable_cores
-from pucl.images.views import SimCLRViews
+from benchmarks.report import Spread
+from benchmarks.timing import interleave, torch_threads
+from pucl.images.views.recipes import GREY, JITTER, JITTERED, MEAN, RATIO, SIGMA, STD, SimCLRViews
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
 SEED = 0
@@ -52,31 +53,22 @@ class ViewsCost:
     lean_speedup: Spread
 
 
-def measure_views(
-    batch: int = 256,
-    size: int = 32,
-    *,
-    seconds: float = 5.0,
-    threads: int | None = None,
-    recipe: SimCLRViews | None = None,
-) -> ViewsCost:
+def measure_views(batch: int, size: int, *, seconds: float, threads: int) -> ViewsCost:
     """Time pucl and both versions with Pillow in turn.
 
     Args:
         batch: Number of images.
-        size: Side of the images in pixels, and of the views unless a recipe says otherwise.
+        size: Side of images and views in pixels.
         seconds: About how long to measure.
-        threads: Threads of torch; by default as many as there are cores to use.
-        recipe: The augmentation; by default SimCLR's.
+        threads: Threads of torch.
     """
     if importlib.util.find_spec("PIL") is None:
         raise ModuleNotFoundError("views are timed against Pillow, which is not installed: pip install pillow")
-    recipe = recipe or SimCLRViews(size=size)
-    threads = threads or usable_cores()
-    images = torch.randint(256, (batch, 3, size, size), generator=_generator(), dtype=torch.uint8)
-    generator = _generator()
-    usual, lean = Usual(SEED), Lean(SEED)
+    recipe = SimCLRViews(size=size)
+    generator = torch.Generator().manual_seed(SEED)
+    images = torch.randint(256, (batch, 3, size, size), generator=generator, dtype=torch.uint8)
     pictures = images.permute(0, 2, 3, 1).contiguous().numpy()
+    usual, lean = Usual(SEED), Lean(SEED)
     with torch_threads(threads):
         timings = interleave(
             {
@@ -99,27 +91,6 @@ def measure_views(
     )
 
 
-@runtime_checkable
-class Way(Protocol):
-    """Source of random numbers, and conversion of a picture to a tensor."""
-
-    def uniform(self, low: float, high: float) -> float:
-        """A random number between these."""
-        ...
-
-    def whole(self, most: int) -> int:
-        """A random whole number from 0 to this."""
-        ...
-
-    def order(self, count: int) -> list[int]:
-        """The numbers below this, shuffled."""
-        ...
-
-    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
-        """The picture as float32 [3, height, width], normalised."""
-        ...
-
-
 class Usual:
     """As torchvision does it: random numbers and arithmetic with torch."""
 
@@ -139,13 +110,11 @@ class Usual:
         numbers: list[int] = torch.randperm(count, generator=self._generator).tolist()
         return numbers
 
-    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
+    def to_tensor(self, image: "Image") -> torch.Tensor:
         """The picture as float32 [3, height, width], normalised."""
-        import numpy as np  # noqa: PLC0415
-
         tensor = torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1).contiguous().to(torch.float32)
         tensor = tensor.div(255)
-        mean, std = torch.tensor(recipe.mean), torch.tensor(recipe.std)
+        mean, std = torch.tensor(MEAN), torch.tensor(STD)
         return tensor.clone().sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
@@ -167,26 +136,22 @@ class Lean:
         """The numbers below this, shuffled."""
         return self._random.sample(range(count), count)
 
-    def to_tensor(self, image: "Image", recipe: SimCLRViews) -> torch.Tensor:
+    def to_tensor(self, image: "Image") -> torch.Tensor:
         """The picture as float32 [3, height, width], normalised."""
-        import numpy as np  # noqa: PLC0415
-
         pixels = np.asarray(image, dtype=np.float32) / 255
-        pixels = (pixels - np.asarray(recipe.mean, dtype=np.float32)) / np.asarray(recipe.std, dtype=np.float32)
+        pixels = (pixels - np.asarray(MEAN, dtype=np.float32)) / np.asarray(STD, dtype=np.float32)
         return torch.from_numpy(pixels.transpose(2, 0, 1))
 
 
-def make_with_pillow(
-    pictures: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", recipe: SimCLRViews, way: Way
-) -> torch.Tensor:
+def make_with_pillow(pictures: NDArray[np.uint8], recipe: SimCLRViews, way: Usual | Lean) -> torch.Tensor:
     """One view of each picture [batch, height, width, 3], one picture after the other, normalised and stacked."""
     from PIL import Image  # noqa: PLC0415 (an extra)
 
-    views = [way.to_tensor(_view(Image.fromarray(picture), recipe, way), recipe) for picture in pictures]
+    views = [way.to_tensor(_view(Image.fromarray(picture), recipe, way)) for picture in pictures]
     return torch.stack(views)
 
 
-def _view(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
+def _view(image: "Image", recipe: SimCLRViews, way: Usual | Lean) -> "Image":
     from PIL import ImageFilter  # noqa: PLC0415
     from PIL.Image import Resampling, Transpose  # noqa: PLC0415
 
@@ -194,20 +159,20 @@ def _view(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
     image = image.crop(_box(image.size, recipe, way)).resize(size, Resampling.BILINEAR)
     if way.uniform(0, 1) < recipe.flip:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
-    if way.uniform(0, 1) < recipe.jitter_probability:
-        image = _jitter(image, recipe, way)
-    if way.uniform(0, 1) < recipe.greyscale:
+    if way.uniform(0, 1) < JITTERED:
+        image = _jitter(image, way)
+    if way.uniform(0, 1) < GREY:
         image = image.convert("L").convert("RGB")
     if way.uniform(0, 1) < recipe.blur:
-        image = image.filter(ImageFilter.GaussianBlur(way.uniform(0.1, 2.0)))
+        image = image.filter(ImageFilter.GaussianBlur(way.uniform(*SIGMA)))
     return image
 
 
-def _box(size: tuple[int, int], recipe: SimCLRViews, way: Way) -> tuple[int, int, int, int]:
+def _box(size: tuple[int, int], recipe: SimCLRViews, way: Usual | Lean) -> tuple[int, int, int, int]:
     width, height = size
     for _ in range(10):
-        area = width * height * way.uniform(*recipe.scale)
-        aspect = math.exp(way.uniform(math.log(recipe.ratio[0]), math.log(recipe.ratio[1])))
+        area = width * height * way.uniform(recipe.crop, 1)
+        aspect = math.exp(way.uniform(*map(math.log, RATIO)))
         wide, tall = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < wide <= width and 0 < tall <= height:
             left, top = way.whole(width - wide), way.whole(height - tall)
@@ -215,12 +180,12 @@ def _box(size: tuple[int, int], recipe: SimCLRViews, way: Way) -> tuple[int, int
     return 0, 0, width, height
 
 
-def _jitter(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
+def _jitter(image: "Image", way: Usual | Lean) -> "Image":
     from PIL import ImageEnhance  # noqa: PLC0415
 
     enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
     for column in way.order(4):
-        strength = recipe.jitter[column]
+        strength = JITTER[column]
         if column < 3:
             factor = way.uniform(max(0.0, 1 - strength), 1 + strength)
             image = enhancers[column](image).enhance(factor)
@@ -230,13 +195,8 @@ def _jitter(image: "Image", recipe: SimCLRViews, way: Way) -> "Image":
 
 
 def _turn_hue(image: "Image", turns: float) -> "Image":
-    import numpy as np  # noqa: PLC0415 (with Pillow, as torchvision does it)
     from PIL import Image  # noqa: PLC0415
 
     hue, saturation, value = image.convert("HSV").split()
     turned = np.array(hue, dtype=np.uint8) + np.uint8(int(turns * 255) % 256)  # Wraps around, as hues do.
     return Image.merge("HSV", (Image.fromarray(turned), saturation, value)).convert("RGB")
-
-
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(SEED)

@@ -12,9 +12,11 @@ from typing import Any
 from results.ablations import ablations_page
 from results.benchmarks import benchmarks_page
 from results.graphs import table2_page
+from results.house import house_page
 from results.images import images_page
 from results.readme import readme
 from results.reliability import reliability_page
+from results.study import study_page
 from results.table1 import table1_page
 from results.theory import theory_page
 
@@ -32,9 +34,15 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "bench/graph.json",
             "bench/graph-one-thread.json",
             "bench/grid.json",
+            "bench/retrieval.json",
         ),
     ),
     "reliability.md": (reliability_page, ("faults/campaign.json",)),
+    "house.md": (
+        house_page,
+        ("house/walk.json", "house/walk-before.json", "house/sizes.json", "house/sizes-before.json"),
+    ),
+    "measurement.md": (study_page, ("study/rows/table.json", "study/choice/table.json")),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
     "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),
     "ablations.md": (

@@ -3,10 +3,9 @@
   python -m faults                              a quarter of an hour, all kinds; adds to records/faults/campaign.json
   python -m faults --minutes 90 --seed 7        longer, with other random numbers; its own entry in the record
   python -m faults --only flip-checkpoint,mutate-npz
-  python -m faults --only mutate-npz --seed 0 --number 12    one attack again, with all that came of it
+  python -m faults --only mutate-npz --seed 0 --number 12    one attack again, with its full result
 
-A seed that is in the record goes on where it stopped, and tries what failed again first. The exit code is 1 if anything
-failed.
+The exit code is 1 if an attack failed.
 """
 
 import argparse
@@ -29,9 +28,8 @@ import pucl.commands.eval
 import pucl.commands.prior
 import pucl.commands.report
 import pucl.commands.runs
-import pucl.commands.train
-import pucl.commands.umap  # noqa: F401
-from faults.campaign import KINDS, Record, Tally, attack, run_campaign
+import pucl.commands.train  # noqa: F401
+from faults.campaign import KINDS, attack, run_campaign, save
 from faults.trial import VERDICTS, Workspace
 from pucl.progress import StatusArea
 from pucl.texts import did_you_mean, table
@@ -48,7 +46,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
     parser.add_argument("--only", default="", metavar="KIND,...", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--number", type=int, help="do only this one again; needs --only with one kind")
-    parser.add_argument("--short", action="store_true", help="leave out kinds of which one attack takes half a minute")
     parser.add_argument("--workers", type=int, default=2, help="attacks at a time (default: 2)")
     parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help="where to (default: %(default)s)")
     arguments = parser.parse_args()
@@ -62,31 +59,27 @@ def main() -> int:
         if len(names) != 1:
             parser.error("--number is one attack of a kind: say which kind with --only")
         return again(names[0], arguments.seed, arguments.number)
-    record = Record(arguments.record, arguments.seed, shlex.join(["python", "-m", "faults", *sys.argv[1:]]))
-    chosen = [KINDS[name] for name in names or KINDS if not (arguments.short and KINDS[name].slow)]
+    chosen = [KINDS[name] for name in names or KINDS]
     with StatusArea() as area:
-        tallies = run_campaign(chosen, record, minutes=arguments.minutes, workers=arguments.workers, area=area)
-    print(as_text(tallies))
-    return 1 if any(tally.verdicts["failed"] for tally in tallies.values()) else 0
+        entry = run_campaign(
+            chosen, seed=arguments.seed, minutes=arguments.minutes, workers=arguments.workers, area=area
+        )
+    save(arguments.record, entry | {"command": shlex.join(["python", "-m", "faults", *sys.argv[1:]])})
+    rows = [["kind", "attacks", "kills", *VERDICTS]]
+    for name, tally in entry["kinds"].items():
+        counts = [str(tally["verdicts"].get(verdict, "")) for verdict in VERDICTS]
+        rows.append([name, str(tally["tried"]), str(tally["kills"]), *counts])
+    print(table(rows))
+    return 1 if any(tally["failures"] for tally in entry["kinds"].values()) else 0
 
 
 def again(kind: str, seed: int, number: int) -> int:
-    """One attack once more, with everything that came of it."""
+    """Repeat one attack, and print its full result."""
     with tempfile.TemporaryDirectory(prefix="pucl-faults-") as top:
         outcome = attack(KINDS[kind], seed, number, Workspace(Path(top)))
     print(f"{kind}, seed {seed}, number {number}: {outcome.verdict}, which means: {VERDICTS[outcome.verdict]}")
     print(f"\n{outcome.words}")
     return 1 if outcome.verdict == "failed" else 0
-
-
-def as_text(tallies: dict[str, Tally]) -> str:
-    """The table for a terminal."""
-    rows = [["kind", "attacks", "kills", *VERDICTS]]
-    for name, tally in tallies.items():
-        rows.append(
-            [name, str(tally.tried), str(tally.kills), *(str(tally.verdicts[verdict] or "") for verdict in VERDICTS)]
-        )
-    return table(rows)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-MEBIBYTE = 1 << 20
-ADDRESS_ROOM = 5 << 29  # Bytes of address space beyond what the campaign has: enough for pucl, little for a bomb.
+ADDRESS_ROOM = 15 << 27  # Bytes of address space beyond what the campaign has: enough for pucl, too little for a bomb.
 LONG = 300.0  # Seconds for work that is not under attack.
 
 
@@ -31,11 +30,10 @@ class Ending:
         how: It returned, raised an error, died of a signal (or left without a word), or had to be stopped.
         value: What it returned.
         error: The type of what it raised.
-        polite: Whether the error is one that pucl's command line tells as a sentence: ValueError or OSError.
+        polite: Whether pucl's command line reports the error as a sentence: ValueError or OSError.
         words: The message of the error, or how the process died.
         printed: Its standard output.
         errors: Its standard error.
-        grown_mib: How much its memory grew.
         orphans: Whether processes that it started outlived it.
     """
 
@@ -46,7 +44,6 @@ class Ending:
     words: str = ""
     printed: str = ""
     errors: str = ""
-    grown_mib: int = 0
     orphans: bool = False
 
 
@@ -91,7 +88,7 @@ class Child:
 
     def _closed(self, fields: dict[str, Any] | None, *, hung: bool = False) -> Ending:
         _, status = os.waitpid(self.pid, 0)
-        orphans = bool(stayed(lambda: alive(lambda pid: _session_of(pid) == self.pid), 0.0))
+        orphans = bool(stayed(lambda: in_session(self.pid), 0.0))
         texts: dict[str, Any] = {}
         for name, file in (("printed", self._printed), ("errors", self._errors)):
             file.seek(0)
@@ -110,7 +107,6 @@ def attempt(work: Callable[[], object], seconds: float = LONG) -> Ending:
 
 
 def _work_and_leave(work: Callable[[], object], writer: Any, *, bounded: bool) -> NoReturn:
-    before = _peak()
     if bounded:
         room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + ADDRESS_ROOM
         resource.setrlimit(resource.RLIMIT_AS, (room, room))
@@ -125,29 +121,28 @@ def _work_and_leave(work: Callable[[], object], writer: Any, *, bounded: bool) -
         fields = {"how": "raised", "error": type(error).__name__, "polite": polite, "words": str(error)[:20_000]}
     sys.stdout.flush()
     sys.stderr.flush()
-    writer.send(fields | {"grown_mib": (_peak() - before) // MEBIBYTE})
+    writer.send(fields)
     os._exit(0)
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def alive(wanted: Callable[[int], bool]) -> list[int]:
-    """The processes that are wanted and not zombies, by their ids."""
+def alive(wanted: Callable[[Path], bool]) -> list[int]:
+    """The ids of processes that are no zombies, and whose directory in /proc is wanted."""
     found = []
-    for place in Path("/proc").iterdir():
-        try:
-            if place.name.isdigit() and wanted(int(place.name)) and " Z " not in (place / "stat").read_text():
-                found.append(int(place.name))
-        except OSError:  # It has gone meanwhile.
-            continue
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # It has ended meanwhile.
+            if wanted(directory) and " Z " not in (directory / "stat").read_text():
+                found.append(int(directory.name))
     return found
 
 
 def marked(mark: str) -> list[int]:
     """The processes whose environment has this mark: a command and everything that it started, however deep."""
-    return alive(lambda pid: mark.encode() in Path(f"/proc/{pid}/environ").read_bytes())
+    return alive(lambda directory: mark.encode() in (directory / "environ").read_bytes())
+
+
+def in_session(leader: int) -> list[int]:
+    """The processes of the session that this process leads."""
+    return alive(lambda directory: (directory / "stat").read_text().rpartition(")")[2].split()[3] == str(leader))
 
 
 def stayed(processes: Callable[[], list[int]], seconds: float) -> list[str]:
@@ -165,7 +160,3 @@ def stayed(processes: Callable[[], list[int]], seconds: float) -> list[str]:
             return names
         time.sleep(0.1)
     return []
-
-
-def _session_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])

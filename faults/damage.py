@@ -32,7 +32,7 @@ def _insert(content: bytearray, rng: np.random.Generator) -> None:
 
 
 def _splice(content: bytearray, rng: np.random.Generator) -> None:
-    """A piece of the file in another place of it."""
+    """Copy a piece of the file over another one."""
     source, target = (int(rng.integers(len(content))) for _ in range(2))
     length = int(rng.integers(1, 256))
     content[target : target + length] = content[source : source + length]

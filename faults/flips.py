@@ -1,4 +1,4 @@
-"""Flipped bits in every file that pucl wrote and reads back: told, or harmless, but never another result."""
+"""Flipped bits in every file that pucl writes and reads: reported or harmless, but never another result."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ import pucl.cli
 from faults.attempt import Ending, attempt
 from faults.damage import FLIPS, damaged
 from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, fault_of, inside, is_json, where
-from faults.victims import comparison, few_graphs, finished_run, half_run, table, train
-from pucl.graphs.registry import load_graphs
+from faults.victims import collection, comparison, finished_run, half_run, table, train
 from pucl.images.registry import load
+from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS
 
 PROBE = np.random.default_rng(0).integers(0, 256, (4, 8, 8), dtype=np.uint8)
 
@@ -44,56 +44,42 @@ class Target:
 def flip(target: Target, trial: Trial) -> Outcome:
     """Damage one file, read it, and compare with what the undamaged one gives."""
     source = target.source(trial.workspace)
-    expected = json.loads(
-        (
-            trial.workspace.made(f"read-{target.file}", partial(_undamaged, target, source, trial)) / "value.json"
-        ).read_text()
-    )
+    undamaged = trial.workspace.made(f"read-{target.file}", partial(_undamaged, target, source, trial))
+    expected = json.loads((undamaged / "value.json").read_text())
     run = trial.copied(source)
     file = next(run.rglob(target.file))
-    content = file.read_bytes()
-    file.write_bytes(damaged(content, trial.rng, FLIPS, most=1))
+    file.write_bytes(damaged(file.read_bytes(), trial.rng, FLIPS, most=1))
     valid = is_json(file)
-    what = _described(content, file.read_bytes())
     ending = attempt(lambda: _value(target, run, trial.workspace), PATIENCE)
-    outcome = _judged(ending, expected, target.file, valid=valid)
-    return Outcome(outcome.verdict, f"{what}: {outcome.words}")
+    return _judged(ending, expected, target.file, valid=valid)
 
 
 def _judged(ending: Ending, expected: Any, file: str, *, valid: bool) -> Outcome:
     if fault := fault_of(ending):
         return Outcome("failed", fault)
-    told = ending.words if ending.how == "raised" else ending.printed + ending.errors
+    output = ending.words if ending.how == "raised" else ending.printed + ending.errors
     if ending.how == "returned" and ending.value == expected:
         return Outcome("same", "")
     named = ending.how == "returned" and "named" in expected and ending.value["named"][file] > expected["named"][file]
-    if file in told or named:
-        return Outcome("refused", ending.words or told[-300:])
+    if file in output or named:
+        return Outcome("refused", ending.words or output[-300:])
     if ending.how == "raised":
         return Outcome("failed", f"refused without naming {file}: {ending.words[:300]}; {where(ending.errors)}")
     if any(code for code in ending.value.get("codes", [])):
-        return Outcome("failed", f"refused without naming {file}: {told[-400:]}")
+        return Outcome("failed", f"refused without naming {file}: {output[-400:]}")
     if valid:
         return Outcome("undetectable", "another value or name")
-    return Outcome("failed", f"silently different: {told[-400:]}")
+    return Outcome("failed", f"silently different: {output[-400:]}")
 
 
-def _undamaged(target: Target, source: Path, trial: Trial, place: Path) -> None:
-    run = Path(shutil.copytree(source, place / VICTIM))
-    (place / "value.json").write_text(json.dumps(_value(target, run, trial.workspace)))
+def _undamaged(target: Target, source: Path, trial: Trial, directory: Path) -> None:
+    run = Path(shutil.copytree(source, directory / VICTIM))
+    (directory / "value.json").write_text(json.dumps(_value(target, run, trial.workspace)))
 
 
 def _value(target: Target, run: Path, workspace: Workspace) -> Any:
     with inside(run.parent):
         return target.read(Path(run.name), workspace)
-
-
-def _described(before: bytes, after: bytes) -> str:
-    if len(before) != len(after):
-        return f"cut to {len(after)} of {len(before)} bytes"
-    places = [place for place, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
-    near = after[max(0, places[0] - 20) : places[0] + 20] if places else b""
-    return f"{len(places)} bytes differ, the first at {places[0] if places else '-'} of {len(before)}, near {near!r}"
 
 
 def _resumed(framework: str, run: Path, _workspace: Workspace) -> dict[str, Any]:
@@ -104,7 +90,7 @@ def _resumed(framework: str, run: Path, _workspace: Workspace) -> dict[str, Any]
 
 
 def _encoded(run: Path, _workspace: Workspace) -> dict[str, Any]:
-    rows = [_sum(pucl.load(place).encode(PROBE)) for place in (run, run / "encoder.safetensors")]
+    rows = [_sum(pucl.load(directory).encode(PROBE)) for directory in (run, run / "encoder.safetensors")]
     return {"rows": rows}
 
 
@@ -126,16 +112,10 @@ def _loaded(run: Path, workspace: Workspace) -> dict[str, Any]:
     return {"pixels": _sum(np.asarray(data.pretrain.pixels)), "labels": labels, "notes": list(data.notes)}
 
 
-def _loaded_graphs(run: Path, workspace: Workspace) -> dict[str, Any]:
-    graphs = load_graphs(few_graphs(workspace), root=run)
-    arrays = [value for value in vars(graphs).values() if isinstance(value, np.ndarray)]
-    return {"arrays": [_sum(array) for array in arrays]}
-
-
 def _folder(workspace: Workspace) -> Path:
-    def make(place: Path) -> None:
+    def make(directory: Path) -> None:
         for number, pixels in enumerate(np.random.default_rng(1).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)):
-            file = place / f"kind-{number % 2}" / f"{number}.png"
+            file = directory / f"kind-{number % 2}" / f"{number}.png"
             file.parent.mkdir(exist_ok=True)
             Image.fromarray(pixels).save(file)
 
@@ -143,13 +123,8 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _cache(workspace: Workspace) -> Path:
-    folder, graphs = _folder(workspace), few_graphs(workspace)
-
-    def make(place: Path) -> None:
-        load(folder, root=place)
-        load_graphs(graphs, root=place)
-
-    return workspace.made("cache", make)
+    folder = _folder(workspace)
+    return workspace.made("cache", lambda directory: load(folder, root=directory))
 
 
 def _digest(file: Path) -> str:
@@ -173,16 +148,18 @@ TARGETS = (
     ),
     Target("comparison.json", comparison, _reported),
     Target("table.json", table, _reported),
+    *(Target(file, collection, _reported) for file in (RUNS, METRICS, ENVIRONMENTS)),
     *(Target(file, _cache, _loaded, 0.5) for file in ("about.json", "pixels.bin")),
-    Target("*.npz", _cache, _loaded_graphs, 0.5),
 )
-NAMES = {"about.json": "picture-cache-about", "pixels.bin": "picture-cache-pixels", "*.npz": "graph-cache"}
+CACHES = {"about.json": "picture-cache-about", "pixels.bin": "picture-cache-pixels"}
+COLLECTED = {RUNS: "collected-runs", METRICS: "collected-metrics", ENVIRONMENTS: "collected-environments"}
+NAMES = CACHES | COLLECTED
 
 KINDS = tuple(
     Kind(
         f"flip-{NAMES.get(target.file, target.file.partition('.')[0])}",
         "flipped bits",
-        f"`{target.file}`{' of a cache' if target.file in NAMES else ''}",
+        f"`{target.file}`{' of a cache' if target.file in CACHES else ''}",
         partial(flip, target),
         target.share,
     )

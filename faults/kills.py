@@ -1,9 +1,10 @@
-"""SIGKILL at any moment, then the same command again until it finishes: the result must not show it."""
+"""SIGKILL at any moment, or a full disk, then the same command again: the result must not show it."""
 
 import fcntl
 import importlib.util
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pucl.cli
-from faults.attempt import Child, Ending, marked, stayed
-from faults.trial import Kind, Outcome, Trial
+from faults.attempt import Child, Ending, attempt, marked, stayed
+from faults.trial import Kind, Outcome, Trial, fault_of
 from faults.victims import GRAPHS, TIMES, TRAININGS, differences, finished_run, leftovers, train
 
 WRITTEN = ("metrics.jsonl", "checkpoint.pt", "checkpoint.pt", "encoder.safetensors", "embeddings.npz", "result.json")
@@ -30,7 +31,7 @@ SEEDS = 2  # Of the trainings: so many are run undisturbed, to compare with.
 def kill_training(framework: str, trial: Trial) -> Outcome:
     """One training, killed again and again."""
     seed = int(trial.rng.integers(SEEDS))
-    whole, out = finished_run(trial.workspace, framework, seed), trial.place / "run"
+    whole, out = finished_run(trial.workspace, framework, seed), trial.directory / "run"
     seconds = trial.one_of((0.0, 0.0, 0.02, 0.1))
     work = partial(pucl.cli.main, train(framework, out, seed=seed, checkpoint_seconds=seconds))
     wanted, kills, held = int(trial.rng.integers(4, MOST_KILLS)), 0, 0
@@ -153,7 +154,10 @@ def command(arguments: list[str]) -> Iterator[Command]:
 
 def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProcess") -> Outcome:
     """A comparison in two workers: its driver killed, one of its workers, or all of them at once."""
-    whole, out = trial.workspace.made("whole-grid", lambda place: _undisturbed(_compare(place))), trial.place / "grid"
+    whole, out = (
+        trial.workspace.made("whole-grid", lambda directory: _undisturbed(_compare(directory))),
+        trial.directory / "grid",
+    )
     done, kills = [], 0
     for turn in range(3):
         with command([*_compare(out), *on]) as grid:
@@ -206,43 +210,27 @@ def _lines(out: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
 
 
-def kill_rank(trial: Trial) -> Outcome:
-    """A training in two processes under torchrun, of which one is killed, up to three times."""
-    whole, out = (
-        trial.workspace.made("whole-torchrun", lambda place: _undisturbed(_torchrun(place))),
-        trial.place / "run",
-    )
-    kills, wanted = 0, int(trial.rng.integers(1, 4))
-    with command(_torchrun(out)) as ranks:
-        for _ in range(wanted):
-            before = _changed(out / "checkpoint.pt")
-            if not ranks.wait(lambda seen=before: _changed(out / "checkpoint.pt") not in (0, seen), 120):  # type: ignore[misc]
-                break
-            ranks.wait(lambda: False, 0.3 * float(trial.rng.random()))
-            living = [pid for pid in ranks.others("pucl") if f"PPid:\t{ranks.process.pid}\n" in _status(pid)]
-            if living:
-                with suppress(ProcessLookupError):
-                    os.kill(trial.one_of(living), signal.SIGKILL)
-                    kills += 1
-        if ranks.wait(lambda: False, 240) or ranks.process.poll() != 0:
-            return Outcome("failed", f"after {kills} kills: {ranks.text()[-1500:]}", kills)
-        problems = [f"{name} stayed" for name in stayed(ranks.others, 30)]
-    problems += [f"{name} differs" for name in differences(whole, out)] + [f"{name} left" for name in leftovers(out)]
-    words = f"{kills} of the two processes killed"
-    return _came_to(words, problems, kills)
+def limit_files(trial: Trial) -> Outcome:
+    """Files may not grow beyond a few kilobytes; the run stops with a sentence, and resumes when they may."""
+    framework, most = trial.one_of(sorted(TRAININGS)), int(trial.rng.integers(100, 600_000))
+    whole, out = finished_run(trial.workspace, framework), trial.directory / "run"
+    arguments = train(framework, out, checkpoint_seconds=trial.one_of((0.0, 0.05)))
 
+    def work() -> int:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        return pucl.cli.main(arguments)
 
-def _torchrun(out: Path) -> list[str]:
-    started = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=3", "-m", "pucl"]
-    arguments = [*train("moco", out, checkpoint_seconds=0.02), "--epochs=40"]
-    return [*started, *(each for each in arguments if each != "--monitor=0")]  # torchrun takes that for its own.
-
-
-def _status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return ""
+    words, first = f"{framework}, files of {most} bytes at most", attempt(work)
+    if fault := fault_of(first):
+        return Outcome("failed", f"{words}: {fault}")
+    if first.value != 0 and "cannot be saved because" not in first.errors:
+        return Outcome("failed", f"{words}: exit {first.value} and no word of a full disk: {first.errors[-300:]}")
+    problems = [f"{path.name} takes up room" for path in out.glob(".*.part")]
+    second = attempt(lambda: pucl.cli.main(arguments))
+    if second.value != 0 or fault_of(second):
+        return Outcome("failed", f"{words}: with room again, {fault_of(second)} {second.errors[-500:]}")
+    return _came_to(words, problems + [f"{name} is wrong" for name in differences(whole, out) + leftovers(out)], 0)
 
 
 def _undisturbed(arguments: list[str]) -> None:
@@ -267,6 +255,6 @@ KINDS = (
         for framework in TRAININGS
     ),
     Kind("kill-grid", "kills", "`pucl compare --workers 2`: driver, worker or all killed", kill_grid, 6, slow=True),
-    Kind("kill-torchrun", "kills", "`torchrun`: one process of two killed, up to three times", kill_rank, 6, slow=True),
+    Kind("disk-limit", "full disks", "a training whose files may not grow, until it has stopped", limit_files, 3),
     Kind("kill-ray", "kills", "`pucl compare --ray local`: the same", kill_on_ray, 3, slow=True, missing=_no_ray),
 )

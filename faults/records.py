@@ -1,5 +1,6 @@
 """Hostile records: run directories and encoders made to do harm, through every command that reads them."""
 
+import gzip
 import json
 import struct
 import sys
@@ -10,9 +11,10 @@ from typing import Any
 
 import pucl
 import pucl.cli
-from faults.attempt import LONG, attempt
-from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, inside, judge_command
-from faults.victims import comparison, finished_run, half_run, table, train
+from faults.attempt import attempt
+from faults.trial import PATIENCE, VICTIM, Kind, Outcome, Trial, Workspace, inside, judge
+from faults.victims import collection, comparison, finished_run, half_run, table, train
+from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS
 from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 
 ENCODER = "encoder.safetensors"
@@ -24,12 +26,12 @@ FRAGMENTS = (
     *("[" * 100_000, '{"a":' * 50_000, '"' + "x" * 100_000 + '"', '"\\ud800"', '"\\u0000"'),
     *(f'"{SENTINEL}:make"', '"../../../etc/passwd"', f'"{SCRIPT}"'),
 )
-"""JSON to put in the place of any value."""
+"""JSON that replaces any value."""
 WHOLE = (
     *(b"", b"{}", b"[]", b"null", b"1", b"NaN", b"\xff\xfe{}", b'{"a": 1, "a": 2}'),
     *(b"[" * 100_000, b'{"a":' * 100_000),
 )
-"""What to put in the place of a whole file."""
+"""Bytes that replace a whole file."""
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "runs": lambda run: ["runs", run],
     "report": lambda run: ["report", run, "--out", "page.html", "--points=50", "--force"],
@@ -37,9 +39,9 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "embed": lambda run: ["embed", run, "shapes", "-o", "rows.npz", "--force"],
     "prior": lambda run: ["prior", run, "--anchors=32"],
     "train": lambda run: train("infograph", Path(run)),
-    "umap": lambda run: ["umap", run, "--out", "umap.png", "--no-similarities"],
 }
-SELDOM = 0.02  # How often umap is called: a layout that comes to be is compiled for half a minute.
+READ_BY_PAGES = ("comparison.json", "table.json", RUNS, METRICS, ENVIRONMENTS)
+"""Files of many runs, which only `pucl runs` and `pucl report` read."""
 MARK = '"\\u0001 here \\u0001"'
 
 
@@ -55,19 +57,19 @@ def hostile_json(file: str, source: Callable[[Workspace], Path], trial: Trial) -
             path.mkdir()
         what = "the whole file"
     else:
-        what, text = _with_fragment(path.read_text(), trial)
-        path.write_text(text)
-    command = trial.one_of(("runs", "report") if file in ("comparison.json", "table.json") else sorted(COMMANDS)[:-1])
-    command = "umap" if trial.rng.random() < SELDOM else command
+        unpack, pack = (gzip.decompress, gzip.compress) if file.endswith(".gz") else (bytes, bytes)
+        what, text = _with_fragment(unpack(path.read_bytes()).decode(), trial)
+        path.write_bytes(pack(text.encode()))
+    command = trial.one_of(("runs", "report") if file in READ_BY_PAGES else sorted(COMMANDS))
     return _commanded(trial, command, f"{file}, {what}", [file, VICTIM])
 
 
 def _with_fragment(text: str, trial: Trial) -> tuple[str, str]:
-    """A record with a fragment in the place of one of its values, or without it."""
+    """A record in which a fragment replaces one of the values, or a value is missing."""
     lines = text.splitlines() if text.count("\n{") else [text]
     number = int(trial.rng.integers(len(lines)))
     record = json.loads(lines[number])
-    parent, key = trial.one_of(list(_places(record)))
+    parent, key = trial.one_of(list(_positions(record)))
     if isinstance(parent, dict) and trial.rng.random() < 0.2:
         del parent[key]
         lines[number], what = json.dumps(record), f"without {key}"
@@ -77,11 +79,11 @@ def _with_fragment(text: str, trial: Trial) -> tuple[str, str]:
     return what, "\n".join(lines) + "\n"
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a record where a value is."""
+def _positions(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each value of a record, as its container and its key."""
     for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
-        yield from _places(value[key])
+        yield from _positions(value[key])
 
 
 def hostile_encoder(trial: Trial) -> Outcome:
@@ -118,7 +120,7 @@ def hostile_encoder(trial: Trial) -> Outcome:
 
 
 def hostile_checkpoint(trial: Trial) -> Outcome:
-    """A checkpoint with something else in some place, written as pucl writes it; the run is to go on from it."""
+    """A checkpoint with one value replaced, in a valid file; the run is resumed from it."""
     run = trial.copied(half_run(trial.workspace, "infograph"))
     made = attempt(lambda: _spoil_checkpoint(run / "checkpoint.pt", trial))
     if made.how != "returned":
@@ -134,7 +136,7 @@ def _spoil_checkpoint(path: Path, trial: Trial) -> str:
         torch.save(content, path)
         return f"the whole file is {content!r}"[:200]
     state: Any = load_checkpoint(path)
-    parent, key = trial.one_of(list(_places(state)))
+    parent, key = trial.one_of(list(_positions(state)))
     if isinstance(parent, dict) and trial.rng.random() < 0.25:
         del parent[key]
         what = f"without {key}"
@@ -149,24 +151,24 @@ def _spoil_checkpoint(path: Path, trial: Trial) -> str:
 
 def _commanded(trial: Trial, command: str, what: str, names: list[str]) -> Outcome:
     """Run a command beside a hostile directory, and look whether it ran what it should not."""
-    code = f"from pathlib import Path\nPath({str(trial.place / 'imported')!r}).touch()\ndef make(**_): ...\n"
-    (trial.place / f"{SENTINEL}.py").write_text(code)
+    code = f"from pathlib import Path\nPath({str(trial.directory / 'imported')!r}).touch()\ndef make(**_): ...\n"
+    (trial.directory / f"{SENTINEL}.py").write_text(code)
 
     def work() -> int:
-        sys.path.insert(0, str(trial.place))
-        with inside(trial.place):
+        sys.path.insert(0, str(trial.directory))
+        with inside(trial.directory):
             if command.startswith("load"):
                 try:
                     pucl.load(f"{VICTIM}/{ENCODER}" if "file" in command else VICTIM)
-                except ValueError as error:  # As the commands tell it.
+                except ValueError as error:  # As the commands report it.
                     print(error, file=sys.stderr)
                     return 2
                 return 0
             return pucl.cli.main(COMMANDS[command](VICTIM))
 
-    outcome = judge_command(attempt(work, LONG if command == "umap" else PATIENCE), names)
-    page = trial.place / "page.html"
-    if (trial.place / "imported").exists():
+    outcome = judge(attempt(work, PATIENCE), names)
+    page = trial.directory / "page.html"
+    if (trial.directory / "imported").exists():
         return Outcome("failed", f"{command}; {what}: a module that a file named was imported")
     if page.exists() and SCRIPT in page.read_text():
         return Outcome("failed", f"{command}; {what}: the page has a script of the record's")
@@ -188,9 +190,12 @@ JSON = (
         for file in ("config.json", "result.json", "environment.json")
     ),
     ("metrics", "metrics.jsonl", _infograph, VALUES),
-    ("resume", "metrics.jsonl", _half, "of a run that is to go on, with hostile values"),
+    ("resume", "metrics.jsonl", _half, "of an unfinished run, with hostile values"),
     ("comparison", "comparison.json", comparison, VALUES),
     ("table", "table.json", table, VALUES),
+    ("collected-runs", RUNS, collection, VALUES),
+    ("collected-metrics", METRICS, collection, VALUES),
+    ("collected-environments", ENVIRONMENTS, collection, VALUES),
 )
 KINDS = (
     *(

@@ -1,4 +1,4 @@
-"""What an attack is given, what it comes to, and how endings are judged."""
+"""What an attack gets, what it returns, and how its result is judged."""
 
 import fcntl
 import json
@@ -16,25 +16,24 @@ import numpy as np
 
 from faults.attempt import Child, Ending
 
-MOST_MIB = 1024  # By how much memory may grow while a small damaged file is read.
 VICTIM = "victim"  # What a damaged run is called, so that it is seen whether a message names it.
 PATIENCE = 20.0  # Seconds after which a command on a small file counts as hanging.
 
 Verdict = Literal["recovered", "same", "accepted", "refused", "undetectable", "failed"]
 VERDICTS: dict[Verdict, str] = {
-    "recovered": "the same command went on to the result of an uninterrupted run, bit for bit",
+    "recovered": "the same command continued to the result of an uninterrupted run, bit by bit",
     "same": "the damage changed nothing: the result is that of the undamaged file",
     "accepted": "the file was read: it is still valid",
     "refused": "a sentence named the file and said what is wrong",
-    "undetectable": "still a valid record of JSON, with another value or name in it, and no digest to tell",
+    "undetectable": "still a valid record of JSON, with another value or name in it, and no digest that could show it",
     "failed": "something lost, silently different, a traceback, a crash, a hang, or memory without bound",
 }
-"""What an attack can come to. Only the last is a fault of pucl's."""
+"""Possible results of an attack. Only the last is a fault of pucl."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack came to.
+    """The result of an attack.
 
     Args:
         verdict: See `VERDICTS`.
@@ -61,19 +60,19 @@ class Workspace:
 
     def made(self, name: str, make: Callable[[Path], object]) -> Path:
         """A directory of this name that ``make`` has filled, in a process of its own; several may ask at a time."""
-        place, part, began = self.top / name, self.top / f".{name}.part", time.monotonic()
-        if not place.exists():
+        directory, part, began = self.top / name, self.top / f".{name}.part", time.monotonic()
+        if not directory.exists():
             with (self.top / f".{name}.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if not place.exists():
+                if not directory.exists():
                     shutil.rmtree(part, ignore_errors=True)
                     part.mkdir()
                     ending = Child(lambda: make(part), bounded=False).wait()
                     if ending.how != "returned":
                         raise RuntimeError(f"{name} could not be made: {ending.words}\n{ending.errors}")
-                    part.replace(place)
+                    part.replace(directory)
             self.making.append(time.monotonic() - began)
-        return place
+        return directory
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,13 @@ class Trial:
     Args:
         number: Which of its kind.
         rng: Made from seed, kind and number alone.
-        place: A new directory, removed afterwards.
+        directory: A new directory, removed afterwards.
         workspace: What attacks share.
     """
 
     number: int
     rng: np.random.Generator
-    place: Path
+    directory: Path
     workspace: Workspace
 
     def one_of(self, choices: Sequence[Any]) -> Any:
@@ -98,7 +97,7 @@ class Trial:
 
     def copied(self, source: Path) -> Path:
         """A copy of a directory to damage, always of the same name."""
-        return Path(shutil.copytree(source, self.place / VICTIM))
+        return Path(shutil.copytree(source, self.directory / VICTIM))
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Kind:
         about: What is done, for the table.
         attack: Does it.
         share: Of the time of a campaign, in parts of the sum over all kinds.
-        slow: Whether one takes half a minute or more; the short form leaves it out.
+        slow: Whether one takes half a minute or more; those come last.
         missing: Why it cannot be done here; empty where it can.
     """
 
@@ -132,8 +131,6 @@ def fault_of(ending: Ending) -> str:
         return f"raised {ending.error}: {ending.words[:500]}; {where(ending.errors)}"
     if ending.orphans:
         return "left processes behind"
-    if ending.grown_mib > MOST_MIB:
-        return f"memory grew by {ending.grown_mib} MiB"
     # An error that the work raised prints its own traceback here; one that a command printed is a fault.
     # That an old encoder file cannot be checked is a warning on purpose.
     leaks = re.finditer(r"^.*(Warning: |Traceback ).*$", ending.errors, re.MULTILINE)
@@ -148,38 +145,27 @@ def where(trace: str) -> str:
     return "at {}:{} in {}".format(*own[-1]) if own else ""
 
 
-def judge_reading(ending: Ending, names: Sequence[str]) -> Outcome:
-    """Judge a function that read a damaged file: a value, or an error that names one of these, is right."""
+def judge(ending: Ending, names: Sequence[str]) -> Outcome:
+    """Judge a function or a command that read a damaged file: a refusal must name one of these.
+
+    A function returns None if it could read the file, a command returns its exit code.
+    """
     if fault := fault_of(ending):
         return Outcome("failed", fault)
-    if ending.how == "returned":
-        return Outcome("accepted", "read")
-    if not any(name in ending.words for name in names):
-        words = f"refused without naming {names[0]}: {ending.error}: {ending.words[:300]}; {where(ending.errors)}"
-        return Outcome("failed", words)
-    return Outcome("refused", ending.words)
-
-
-def judge_command(ending: Ending, names: Sequence[str]) -> Outcome:
-    """Judge a command on a damaged file, whose value is its exit code."""
-    if fault := fault_of(ending):
-        return Outcome("failed", fault)
-    if ending.how == "raised":
-        return Outcome("failed", f"raised {ending.error}: {ending.words[:300]}; {where(ending.errors)}")
-    told = ending.printed + ending.errors
-    if ending.value == 0:
-        damaged = any(name in told and re.search("damaged|should hold|is not finished", told) for name in names)
-        return Outcome("refused" if damaged else "accepted", told[-500:])
-    if not ending.errors.strip() or not any(name in told for name in names):
-        return Outcome("failed", f"exit {ending.value} without naming {names[0]}: {told[-300:]}")
-    return Outcome("refused", ending.errors[-500:])
+    output = ending.printed + (ending.words if ending.how == "raised" else ending.errors)
+    if ending.how == "returned" and not ending.value:
+        reported = any(name in output for name in names) and re.search("damaged|should hold|unfinished", output)
+        return Outcome("refused" if reported else "accepted", output[-500:])
+    if not any(name in output for name in names):
+        return Outcome("failed", f"refused without naming {names[0]}: {output[-300:]}; {where(ending.errors)}")
+    return Outcome("refused", output[-500:])
 
 
 @contextmanager
-def inside(place: Path) -> Iterator[None]:
+def inside(directory: Path) -> Iterator[None]:
     """Work in a directory, so that commands print the same paths whatever its name."""
     before = Path.cwd()
-    os.chdir(place)
+    os.chdir(directory)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Small runs and comparisons to attack, each made once for a campaign, and what they must come to."""
+"""Small runs and comparisons to attack, each made once for a campaign, and the comparison of two runs."""
 
 import itertools
 import json
@@ -15,6 +15,7 @@ import pucl.cli
 from faults.trial import Workspace
 from pucl.graphs.sources.shapes import make_shapes
 from pucl.graphs.sources.tu import write_tu
+from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS
 from pucl.runs.display import Display
 
 IMAGES = ("--limit=64", "--epochs=6", "--batch-size=16", "--dim=8", "--width=8")
@@ -32,20 +33,20 @@ TIMES = ("seconds", "processor_seconds", "evaluation_seconds", "seconds_left", "
 
 
 def train(framework: str, out: Path, *, seed: int = 0, checkpoint_seconds: float = 60.0) -> list[str]:
-    """The command that trains, or goes on."""
+    """The command that trains or resumes."""
     options = [f"--seed={seed}", f"--checkpoint-seconds={checkpoint_seconds}", "--monitor=0", "--resume"]
     return ["train", *TRAININGS[framework], *options, "--out", str(out)]
 
 
 def finished_run(workspace: Workspace, framework: str, seed: int = 0) -> Path:
-    """A run that nobody disturbed."""
-    return workspace.made(f"whole-{framework}-{seed}", lambda place: _run(train(framework, place, seed=seed)))
+    """A run that was not disturbed."""
+    return workspace.made(f"whole-{framework}-{seed}", lambda directory: _run(train(framework, directory, seed=seed)))
 
 
 def half_run(workspace: Workspace, framework: str) -> Path:
     """A run that was stopped in the middle by SIGTERM, and has a checkpoint."""
 
-    def make(place: Path) -> None:
+    def make(directory: Path) -> None:
         steps = itertools.count(1)
 
         def step(_display: Display, metrics: dict[str, Any]) -> None:
@@ -53,7 +54,7 @@ def half_run(workspace: Workspace, framework: str) -> Path:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         with patch.object(Display, "step", step):
-            _run(train(framework, place), code=143)
+            _run(train(framework, directory), code=143)
 
     return workspace.made(f"half-{framework}", make)
 
@@ -61,10 +62,10 @@ def half_run(workspace: Workspace, framework: str) -> Path:
 def comparison(workspace: Workspace) -> Path:
     """A comparison of two rows."""
 
-    def make(place: Path) -> None:
+    def make(directory: Path) -> None:
         graphs = [argument for argument in TRAININGS["infograph"] if not argument.startswith("--epochs")]
         options = ["--epochs=2", "--corrections=plain,deb", "--seeds=1", "--no-page", "--monitor=0", "--workers=1"]
-        _run(["compare", *graphs, *options, "--out", str(place)])
+        _run(["compare", *graphs, *options, "--out", str(directory)])
 
     return workspace.made("comparison", make)
 
@@ -73,21 +74,32 @@ def table(workspace: Workspace) -> Path:
     """The same comparison as the only part of a table."""
     source = comparison(workspace)
 
-    def make(place: Path) -> None:
-        shutil.copytree(source, place, dirs_exist_ok=True)
-        record = json.loads((place / "comparison.json").read_text())
-        (place / "comparison.json").unlink()
-        (place / "table.json").write_text(json.dumps({"command": record["command"], "data": {"shapes": record}}))
+    def make(directory: Path) -> None:
+        shutil.copytree(source, directory, dirs_exist_ok=True)
+        record = json.loads((directory / "comparison.json").read_text())
+        (directory / "comparison.json").unlink()
+        (directory / "table.json").write_text(json.dumps({"command": record["command"], "data": {"shapes": record}}))
 
     return workspace.made("table", make)
+
+
+def collection(workspace: Workspace) -> Path:
+    """The same comparison as it is sent to others: its collection, without directories of runs."""
+    source = comparison(workspace)
+
+    def make(directory: Path) -> None:
+        for name in ("comparison.json", RUNS, METRICS, ENVIRONMENTS):
+            shutil.copy(source / name, directory / name)
+
+    return workspace.made("collection", make)
 
 
 def few_graphs(workspace: Workspace) -> Path:
     """Eleven graphs of each of four shapes, as files of the TU collection."""
 
-    def make(place: Path) -> None:
+    def make(directory: Path) -> None:
         graphs = make_shapes(each=11)
-        write_tu(replace(graphs, classes=tuple(map(str, range(len(graphs.classes))))), place / "FEW")
+        write_tu(replace(graphs, classes=tuple(map(str, range(len(graphs.classes))))), directory / "FEW")
 
     return workspace.made("graphs", make) / "FEW"
 

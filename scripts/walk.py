@@ -6,8 +6,9 @@
     python scripts/walk.py --against FILE  # also show counts that were written earlier
 
 A function counts if it is written with `def` in src/pucl and is called at least once during the walk. Lambdas and
-comprehensions belong to the function they stand in, class bodies and module bodies are not functions. A file counts if
-one of its functions does.
+comprehensions belong to the function they stand in, class bodies and module bodies are not functions. Calls that a
+module makes while it is imported do not count, so it does not matter when modules are imported. A file counts if one of
+its functions does.
 """
 
 import argparse
@@ -49,6 +50,7 @@ class Walk:
     until: str | None = None
     called: set["Function"] = field(default_factory=set)
     _last_frame: FrameType | None = None
+    _importing: FrameType | None = None
     _done: bool = False
 
     @contextlib.contextmanager
@@ -70,7 +72,13 @@ class Walk:
         return {"files": len({function.file for function in self.called}), "functions": len(self.called)}
 
     def _see(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if event == "call" and not self._done and _is_ours(frame.f_code):
+        if event == "call" and self._importing is None and frame.f_code.co_name == "<module>":
+            self._importing = frame
+        elif event == "return" and frame is self._importing:
+            self._importing = None
+        elif self._importing is not None:
+            return
+        elif event == "call" and not self._done and _is_ours(frame.f_code):
             name = frame.f_code.co_qualname
             if self._last_frame is None and name in (self.inside, self.until):
                 self._last_frame = frame

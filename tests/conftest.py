@@ -1,4 +1,4 @@
-"""What many tests share: small tiles, fixed seeds, and a few graphs."""
+"""What many tests share: small tiles, fixed seeds, a few pictures and a few graphs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pucl.graphs.sources.shapes import make_shapes
+from small_runs import save_pictures
 
 torch.set_num_threads(1)  # The tests are many and small, and run side by side.
 
@@ -22,8 +23,9 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """The same random numbers in every run of a test."""
+    """The same random numbers in every run of a test, and one thread, whatever the test before has set."""
     torch.manual_seed(0)
+    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -32,6 +34,12 @@ def without_shape_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two kinds of tiny pictures, for runs that take a second."""
+    return save_pictures(tmp_path_factory.mktemp("data") / "pictures.npz", 60, 8)
 
 
 @pytest.fixture(scope="session")

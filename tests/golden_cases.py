@@ -12,12 +12,8 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 CASES: list[dict[str, Any]] = json.loads((GOLDEN / "cases.json").read_text())["cases"]
 
 FOR_LATER = {
-    "bbe": "no estimator of the prior from scores of a classifier yet",
-    "bcl": "no Bayesian weights of negatives yet",
     "decoupled": "no loss without the positive in the denominator yet",
-    "glofnd": "no threshold for each anchor that is learned over the data set yet",
     "rince": "no robust InfoNCE yet",
-    "supervised": "no supervised losses yet",
 }
 """Families that no code implements yet, and why no test uses them."""
 

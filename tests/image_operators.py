@@ -1,12 +1,29 @@
-"""Operators of `pucl.images.views.planes` for images in their usual order of axes, one at a time, for tests."""
+"""Operators of `pucl.images.views` as functions of images [batch, 3, height, width], one at a time, for tests."""
 
 import torch
 from torch import Tensor
 
 from pucl.images.views import planes
-from pucl.images.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION
+from pucl.images.views.planes import BRIGHTNESS, CONTRAST, HUE, SATURATION, Crops
 
 NEUTRAL = {BRIGHTNESS: 1.0, CONTRAST: 1.0, SATURATION: 1.0, HUE: 0.0}
+
+
+def crop(images: Tensor, crops: Crops, size: int) -> Tensor:
+    return planes.as_images(planes.crop(images, crops, size))
+
+
+def same_box(count: int, top: int, left: int, height: int, width: int, *, flip: Tensor | None = None) -> Crops:
+    """The same box of all images."""
+    sides = {"top": top, "left": left, "height": height, "width": width}
+    edges = {name: torch.full((count,), value) for name, value in sides.items()}
+    return Crops(**edges, flip=torch.zeros(count, dtype=torch.bool) if flip is None else flip)
+
+
+def flip(images: Tensor, which: Tensor) -> Tensor:
+    """Mirror some square images: a crop of the whole image at its own size."""
+    side = images.shape[3]
+    return crop(images, same_box(len(images), 0, 0, side, side, flip=which), side)
 
 
 def adjust(images: Tensor, factor: Tensor, operator: int) -> Tensor:
@@ -17,19 +34,8 @@ def adjust(images: Tensor, factor: Tensor, operator: int) -> Tensor:
     return jitter(images, factors, order, torch.ones(len(images), dtype=torch.bool))
 
 
-def flip(images: Tensor, which: Tensor) -> Tensor:
-    return torch.where(which[:, None, None, None], images.flip(3), images)
-
-
 def jitter(images: Tensor, factors: Tensor, order: Tensor, which: Tensor) -> Tensor:
-    """Jitter the images that `which` chooses.
-
-    Args:
-        images: From 0 to 1.
-        factors: Columns `BRIGHTNESS`, `CONTRAST`, `SATURATION` (1 changes nothing) and `HUE` (0 changes nothing).
-        order: A permutation of these four column numbers for each image, the first to be applied first.
-        which: Images that are adjusted at all.
-    """
+    """Jitter the images that `which` chooses; see `planes.jitter` for factors and order."""
     sequence, groups = planes.by_turn_of_hue(order, which)
     chosen = sequence[: sum(groups)]
     colours = planes_of(images[chosen])

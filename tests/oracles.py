@@ -37,6 +37,40 @@ def band(lower: float, upper: float) -> Callable[[Vector], list[float]]:
     return weights
 
 
+def pointwise(table: Vector, temperature: float, most: float = 0.5) -> Callable[[Vector], list[float]]:
+    """Weights 1 - r(s), with r from a table over -1 to 1, scaled so that at most half of sum exp(u) is removed."""
+
+    def weights(unlabelled: Vector) -> list[float]:
+        bins = [int((u * temperature + 1) / 2 * len(table)) for u in unlabelled]
+        r = [table[min(max(b, 0), len(table) - 1)] for b in bins]
+        share = sum(a * math.exp(u) for a, u in zip(r, unlabelled, strict=True)) / sum(math.exp(u) for u in unlabelled)
+        kept = [1 - a * min(1.0, most / share if share else 1.0) for a in r]
+        return [each / sum(kept) for each in kept]
+
+    return weights
+
+
+def bayesian(tau_plus: float, auc: float, hardness: float) -> Callable[[Vector], list[float]]:
+    """BCL's weights. They do not sum to one."""
+
+    def weights(unlabelled: Vector) -> list[float]:
+        alpha, beta, tau_minus = auc, hardness, 1 - tau_plus
+        a = (1 - 2 * alpha) * (tau_minus - tau_plus) + 1e-3
+        b = 2 * (alpha * tau_minus + (1 - alpha) * tau_plus)
+        found = []
+        for u in unlabelled:
+            share = sum(other <= u for other in unlabelled) / len(unlabelled)
+            f = (-b + math.sqrt(b * b + 4 * a * share)) / (2 * a)
+            phi1, phi2 = 2 * (1 - f), 2 * f
+            scale = alpha * (1 - beta) + (1 - alpha) * beta + 1e-3
+            hard = (alpha * (1 - beta) * phi1 + (1 - alpha) * beta * phi2) / scale
+            density = tau_minus * (alpha * phi1 + (1 - alpha) * phi2) + tau_plus * ((1 - alpha) * phi1 + alpha * phi2)
+            found.append(hard / density)
+        return found
+
+    return weights
+
+
 def expectation(
     g: Callable[[float], float], positives: Vector, unlabelled: Vector, weights: Vector, odds: float
 ) -> float:
@@ -47,7 +81,7 @@ def expectation(
 
 
 def infonce(
-    positives: Vector, unlabelled: Vector, weights: Vector, odds: float, floor: float, count: int
+    positives: Vector, unlabelled: Vector, weights: Vector, odds: float, floor: float, count: float
 ) -> tuple[float, bool]:
     """-log(e^p / (e^p + N mu)), averaged over the positives, and whether mu is at its floor."""
     mean = expectation(math.exp, positives, unlabelled, weights, odds)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.frameworks.recipes import recipe
+from pucl.reports.page import write_page
+from pucl.reports.page.records import gather
 
 Record = dict[str, Any]
 
@@ -35,12 +37,23 @@ def written_run(
     return place
 
 
+def page_of(file: Path, *directories: Path, **options: Any) -> str:
+    """The text of the page about these directories, after it was written to the file."""
+    write_page(gather(directories), file, **options)
+    return file.read_text()
+
+
 def record_in(page: str) -> Record:
     """What the page's program reads."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     record: Record = json.loads(found[1])
     return record
+
+
+def rows_in(page: str) -> list[str]:
+    """The names of the rows of its tables."""
+    return re.findall(r'<th scope="row">.*?</span>(.*?)</th>', page)
 
 
 def numbers(text: str, dtype: type[np.generic]) -> NDArray[Any]:

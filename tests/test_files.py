@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from pucl.files import DiskFullError, whole_file, write_json, write_whole
-from pucl.runs.compare import grid_of
-from pucl.runs.grid import Means, run_grid
+from pucl.runs.grid import Resources, run_grid
+from pucl.runs.jobs import grid_of
 from pucl.training.checkpoint import load_checkpoint, save_checkpoint
 from small_runs import small_run
 
@@ -103,30 +103,25 @@ def save_arrays(path: Path, count: int) -> None:
         np.savez(file, one=np.zeros(count // 2, np.uint8), two=np.zeros(count // 2, np.uint8))
 
 
-def save_array(path: Path, count: int) -> None:
-    with whole_file(path) as file:
-        np.save(file, np.zeros(count, np.uint8))
-
-
 def save_bytes(path: Path, count: int) -> None:
     write_whole(path, bytes(count))
 
 
-@pytest.mark.parametrize("save", [save_state, save_arrays, save_array, save_bytes])
+@pytest.mark.parametrize("save", [save_state, save_arrays, save_bytes])
 def test_a_full_disk(small_disk: Path, save: Callable[[Path, int], None]) -> None:
-    """A real one. Whoever writes, it is one sentence with the file, the size that it needs and what is free."""
+    """A real one. Whoever writes, it is one sentence with the file, its size if it is known, and what is free."""
     path = small_disk / "file"
     save(path, 500_000)
     before = path.read_bytes()
     with pytest.raises(DiskFullError) as caught:
         save(path, 3_000_000)
     said = re.fullmatch(
-        rf"{path} cannot be saved because the disk is full: it needs ([\d.]+) MB, ([\d.]+) MB are free in "
+        rf"{path} cannot be saved because the disk is full: (?:it needs ([\d.]+) MB, )?([\d.]+) MB are free in "
         rf"{small_disk}; the earlier file is kept; make room and try again",
         str(caught.value),
     )
     assert said is not None
-    assert 3.0 <= float(said[1]) < 3.1
+    assert save is save_arrays or 3.0 <= float(said[1]) < 3.1
     assert 0.4 < float(said[2]) < 0.6
     assert path.read_bytes() == before
     assert list(small_disk.iterdir()) == [path]
@@ -136,11 +131,13 @@ def test_a_disk_without_room_for_another_file(small_disk: Path) -> None:
     mount = shutil.which("mount")
     assert mount is not None
     subprocess.run([mount, "-o", "remount,nr_inodes=1", str(small_disk)], check=True)  # noqa: S603
-    with pytest.raises(DiskFullError, match="file cannot be saved because the disk is full: [0-9.]+ MB are free"):
+    with pytest.raises(
+        DiskFullError, match="file cannot be saved because the disk is full: it needs 0.000 MB, [0-9.]+ MB are free"
+    ):
         save_bytes(small_disk / "file", 10)
 
 
-@pytest.mark.parametrize("save", [save_state, save_arrays, save_array, save_bytes])
+@pytest.mark.parametrize("save", [save_state, save_arrays, save_bytes])
 def test_what_is_written_is_what_is_read(tmp_path: Path, save: Callable[[Path, int], None]) -> None:
     path = tmp_path / "file"
     save(path, 3_000_000)
@@ -148,8 +145,6 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, save: Callable[[Path, i
         assert len(load_checkpoint(path)["framework"]["weights"]) == 750_000
     elif save is save_bytes:
         assert path.read_bytes() == bytes(3_000_000)
-    elif save is save_array:
-        assert np.load(path).sum() == 0
     else:
         with np.load(path) as arrays:
             assert sorted(arrays.files) == ["one", "two"]
@@ -160,7 +155,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, save: Callable[[Path, i
 def test_a_full_disk_fails_one_run_of_a_grid(small_disk: Path) -> None:
     """The run that does not fit is reported with its file; those that fit are finished."""
     wide = small_run(hidden=512)
-    done = run_grid(grid_of({"wide": wide, "plain": small_run()}, 1), small_disk, Means())
+    done = run_grid(grid_of({"wide": wide, "plain": small_run()}, 1), small_disk, Resources())
     assert [each.error is None for each in done] == [False, True]
     assert "wide/seed-0/checkpoint.pt cannot be saved because the disk is full: it needs " in str(done[0].error)
     assert not list(small_disk.rglob("*.part"))

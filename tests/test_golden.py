@@ -1,6 +1,8 @@
 """Losses and memories against the golden vectors, at the tolerance of each case, dense and streaming."""
 
 import ast
+import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,10 @@ from torch import nn
 
 import pucl
 from golden_cases import CASES, FOR_LATER, GOLDEN, NOT_REPRODUCED, golden_arrays, golden_cases
-from pucl.contrast.objectives import LOW_TEMPERATURE, InfoNCE, summarise
-from pucl.corrections import Correction, Debiased, Hard, Plain, Ring
-from pucl.frameworks.momentum import follow
-from pucl.functional import compare, contrastive_loss, local_global_loss, pair_views
+from pucl.contrast.objectives import LOW_TEMPERATURE, InfoNCE, average_unlabelled
+from pucl.corrections import BCL, Correction, Debiased, Hard, Plain, Ring
+from pucl.frameworks.moco import follow
+from pucl.functional import contrastive_loss, corrected_loss, local_global_loss, pair_views
 from pucl.memory import Bank, Queue
 
 Case = dict[str, Any]
@@ -27,12 +29,15 @@ pytestmark = [
 both_ways = pytest.mark.parametrize("streaming", [False, True], ids=["dense", "streaming"])
 
 
+@functools.cache
 def families_in_use() -> set[str]:
     """The families that tests ask for, by the calls of `golden_cases` in their files."""
+    texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
     calls = [
         node
-        for path in Path(__file__).parent.rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for text in texts
+        if "golden_cases" in text  # Parsing all files takes seconds.
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "golden_cases"
     ]
     return {str(word.value) for call in calls for word in call.args if isinstance(word, ast.Constant)}
@@ -70,6 +75,13 @@ def agrees(case: Case, actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual.detach(), expected, rtol=tolerance["rtol"], atol=tolerance["atol"])
 
 
+def agrees_with_gradients(case: Case, arrays: Arrays, loss: torch.Tensor, **inputs: torch.Tensor) -> None:
+    """The loss, and its gradients by these inputs."""
+    agrees(case, loss, arrays["loss"])
+    for name, gradient in zip(inputs, torch.autograd.grad(loss, list(inputs.values())), strict=True):
+        agrees(case, gradient, arrays[f"grad_{name}"])
+
+
 def leaves(arrays: Arrays, *names: str) -> list[torch.Tensor]:
     return [arrays[name].clone().requires_grad_() for name in names]
 
@@ -98,16 +110,11 @@ def test_two_views(case: Case, streaming: bool) -> None:
             continue
         first, second = leaves(arrays, *names)
         pairs = pair_views([first, second], temperature=hyper["temperature"], normalize=normalize)
-        outcome = compare(pairs, correction_of(case), floor="temperature", streaming=streaming)
+        outcome = corrected_loss(pairs, correction_of(case), floor="temperature", streaming=streaming)
         if hyper["temperature"] >= LOW_TEMPERATURE:  # Here the default floor is that of the reference programs.
-            assert torch.equal(compare(pairs, correction_of(case), streaming=streaming).loss, outcome.loss)
-        loss = outcome.loss.mean() * scale
-        loss.backward()
-        assert first.grad is not None
-        assert second.grad is not None
-        agrees(case, loss, arrays["loss"])
-        agrees(case, first.grad, arrays[f"grad_{names[0]}"])
-        agrees(case, second.grad, arrays[f"grad_{names[1]}"])
+            assert torch.equal(corrected_loss(pairs, correction_of(case), streaming=streaming).loss, outcome.loss)
+        inputs = dict(zip(names, (first, second), strict=True))
+        agrees_with_gradients(case, arrays, outcome.loss.mean() * scale, **inputs)
         if "n_clamped" in case:
             assert outcome.floored * case["n_anchors"] == pytest.approx(case["n_clamped"])
 
@@ -117,11 +124,51 @@ def test_estimate_over_negatives(case: Case) -> None:
     arrays, hyper = golden_arrays(case), case["hyper"]
     pairs = pair_views([arrays["z1"], arrays["z2"]], temperature=hyper["temperature"])
     correction = correction_of(case)
-    summary = summarise(pairs.comparison(), correction, InfoNCE())
+    summary = average_unlabelled(pairs.comparison(), correction, InfoNCE())
     agrees(case, summary.positive[:, 0].exp(), arrays["h_pos"])
     # N mu from the loss, -log(h / (h + N mu)), so that floor and estimate are both seen.
     losses, _ = InfoNCE().losses(summary, correction.odds, "temperature")
     agrees(case, torch.expm1(losses) * arrays["h_pos"], arrays["Ng"])
+
+
+@both_ways
+@pytest.mark.parametrize("case", golden_cases("bcl"))
+def test_bayesian_weights(case: Case, streaming: bool) -> None:
+    arrays, hyper = golden_arrays(case), case["hyper"]
+    correction = BCL(tau_plus=hyper["tau_plus"], auc=hyper["alpha"], hardness=hyper["beta"])
+    for names, normalize in ((("z1", "z2"), True), (("out1", "out2"), False)):
+        first, second = leaves(arrays, *names)
+        pairs = pair_views([first, second], temperature=hyper["temperature"], normalize=normalize)
+        outcome = corrected_loss(pairs, correction, streaming=streaming)
+        assert outcome.floored == 0
+        inputs = dict(zip(names, (first, second), strict=True))
+        agrees_with_gradients(case, arrays, outcome.loss.mean(), **inputs)
+    comparison = pairs.comparison()
+    assert comparison.mask is not None
+    omega = correction.log_weights(comparison).exp()[comparison.mask]
+    agrees(case, omega.view_as(arrays["omega"]), arrays["omega"])
+    # N mu from the loss, -log(h / (h + N mu)).
+    agrees(case, torch.expm1(outcome.loss) * arrays["h_pos"], arrays["Ng"])
+
+
+@both_ways
+@pytest.mark.parametrize("case", golden_cases("supervised"))
+def test_supervised(case: Case, streaming: bool) -> None:
+    arrays, hyper = golden_arrays(case), case["hyper"]
+    (embeds,) = leaves(arrays, "embeds")
+    loss = pucl.SupConLoss(
+        "sincere" if case["stratum"] == "sup-sincere" else "supcon",
+        temperature=hyper["temperature"],
+        base_temperature=hyper.get("base_temperature"),
+        streaming=streaming,
+    )
+    agrees(case, loss(*embeds.unbind(1), labels=arrays["labels"]), arrays["loss"])
+    # The reference treats vectors of length 1 as free variables.
+    pairs = pair_views(embeds.unbind(1), temperature=hyper["temperature"], normalize=False)
+    labels = arrays["labels"].repeat(embeds.shape[1])
+    value = loss.outcome(loss.use_labels(pairs, labels, labels)).loss.mean()
+    agrees(case, value, arrays["loss"])
+    agrees(case, torch.autograd.grad(value, embeds)[0], arrays["grad"])
 
 
 @both_ways
@@ -130,22 +177,9 @@ def test_one_way(case: Case, streaming: bool) -> None:
     arrays = golden_arrays(case)
     z1, z2 = leaves(arrays, "z1", "z2")
     ids = torch.arange(len(z1))
-    loss = contrastive_loss(
-        z1,
-        z2,
-        z2,
-        Plain(),
-        temperature=case["hyper"]["temperature"],
-        query_ids=ids,
-        unlabelled_ids=ids,
-        streaming=streaming,
-    )
-    loss.backward()
-    agrees(case, loss, arrays["loss"])
-    assert z1.grad is not None
-    assert z2.grad is not None
-    agrees(case, z1.grad, arrays["grad_z1"])
-    agrees(case, z2.grad, arrays["grad_z2"])
+    options: dict[str, Any] = {"query_ids": ids, "unlabelled_ids": ids, "streaming": streaming}
+    loss = contrastive_loss(z1, z2, z2, Plain(), temperature=case["hyper"]["temperature"], **options)
+    agrees_with_gradients(case, arrays, loss, z1=z1, z2=z2)
 
 
 @both_ways
@@ -159,13 +193,7 @@ def test_memory_bank_of_lightly(case: Case, streaming: bool) -> None:
     assert loss.queue is not None
     loss.queue.push(arrays["bank"])
     loss.queue.position.copy_(arrays["ptr"][0])
-    value = loss(z1, z2)
-    value.backward()
-    agrees(case, value, arrays["loss"])
-    assert z1.grad is not None
-    assert z2.grad is not None
-    agrees(case, z1.grad, arrays["grad_z1"])
-    agrees(case, z2.grad, arrays["grad_z2"])
+    agrees_with_gradients(case, arrays, loss(z1, z2), z1=z1, z2=z2)
     size, batch, start = hyper["K"], len(z1), hyper["ptr"]
     if start + batch <= size:  # Past the end lightly drops keys; the queue of pucl wraps around.
         agrees(case, loss.queue.keys, arrays["bank_after"])
@@ -190,12 +218,7 @@ def test_ring(case: Case, streaming: bool) -> None:
     # Half a rank more than the reference's keeps the rounding of a share away from the next rank.
     correction = Ring(lower=(begin + 0.5) / samples if begin else 0.0, upper=min(1.0, (end + 0.5) / samples))
     loss = contrastive_loss(q, k, arrays["queue"], correction, temperature=hyper["t"], streaming=streaming)
-    loss.backward()
-    agrees(case, loss, arrays["loss"])
-    assert q.grad is not None
-    assert k.grad is not None
-    agrees(case, q.grad, arrays["grad_q"])
-    agrees(case, k.grad, arrays["grad_k"])
+    agrees_with_gradients(case, arrays, loss, q=q, k=k)
 
 
 def ring_with_draws(case: Case, arrays: Arrays, streaming: bool) -> None:
@@ -208,10 +231,7 @@ def ring_with_draws(case: Case, arrays: Arrays, streaming: bool) -> None:
     ring = similarity.argsort(dim=1, descending=True)[:, begin:end]
     drawn = bank[ring.gather(1, arrays["noise_indx"])]
     loss = contrastive_loss(z, bank[indices], drawn, Plain(), temperature=hyper["t"], streaming=streaming)
-    loss.backward()
-    agrees(case, loss, arrays["loss"])
-    assert z.grad is not None
-    agrees(case, z.grad, arrays["grad_z"])
+    agrees_with_gradients(case, arrays, loss, z=z)
     memory = Bank(len(bank), bank.shape[1], momentum=hyper["m"]).double()
     memory.entries.copy_(bank)
     memory.update(indices, arrays["z"])
@@ -238,10 +258,7 @@ def test_moco(case: Case, streaming: bool) -> None:
     elif case["stratum"] == "moco-infonce":
         (q,) = leaves(arrays, "q")
         loss = contrastive_loss(q, arrays["k"], arrays["queue"].T, Plain(), temperature=hyper["T"], streaming=streaming)
-        loss.backward()
-        agrees(case, loss, arrays["loss"])
-        assert q.grad is not None
-        agrees(case, q.grad, arrays["grad_q"])
+        agrees_with_gradients(case, arrays, loss, q=q)
     else:
         moco_step(case, arrays, streaming)
 
@@ -264,12 +281,7 @@ def moco_step(case: Case, arrays: Arrays, streaming: bool) -> None:
         ]
     ).sum()
     queue.push(torch.cat(keys) if hyper.get("symmetric") else keys[1])
-    loss.backward()
-    agrees(case, loss, arrays["loss"])
-    assert fast.weight.grad is not None
-    assert fast.bias.grad is not None
-    agrees(case, fast.weight.grad, arrays["grad_wq"])
-    agrees(case, fast.bias.grad, arrays["grad_bq"])
+    agrees_with_gradients(case, arrays, loss, wq=fast.weight, bq=fast.bias)
     agrees(case, slow.weight, arrays["wk_after"])
     agrees(case, slow.bias, arrays["bk_after"])
     agrees(case, queue.keys.T, arrays["queue_after"])
@@ -285,23 +297,12 @@ def test_cmc(case: Case, streaming: bool) -> None:
     total = torch.zeros((), dtype=torch.float64)
     for view, other in (("l", "ab"), ("ab", "l")):
         entries = arrays[f"memory_{other}"][arrays["idx"]]
-        loss = contrastive_loss(
-            views[view],
-            entries[:, 0],
-            entries[:, 1:],
-            Plain(),
-            temperature=hyper["T"],
-            normalize=False,
-            streaming=streaming,
-        )
+        options: dict[str, Any] = {"temperature": hyper["T"], "normalize": False, "streaming": streaming}
+        loss = contrastive_loss(views[view], entries[:, 0], entries[:, 1:], Plain(), **options)
         agrees(case, loss, arrays[f"loss_{view}"])
         total = total + loss
-    total.backward()
-    agrees(case, total, arrays["loss"])
+    agrees_with_gradients(case, arrays, total, **views)
     for view in ("l", "ab"):
-        gradient = views[view].grad
-        assert gradient is not None
-        agrees(case, gradient, arrays[f"grad_{view}"])
         entries = arrays[f"memory_{view}"]
         bank = Bank(len(entries), entries.shape[1], momentum=hyper["momentum"]).double()
         bank.entries.copy_(entries)
@@ -319,16 +320,8 @@ def test_jensen_shannon(case: Case, streaming: bool) -> None:
         loss = local_global_loss(local, whole, arrays["batch"], correction, compat="hcl")
     else:
         # The reference leaves the constant -2 log 2 in.
-        loss = (
-            local_global_loss(local, whole, arrays["batch"], Plain(), streaming=streaming)
-            - 2 * torch.tensor(2.0).double().log()
-        )
-    loss.backward()
-    agrees(case, loss, arrays["loss"])
-    assert local.grad is not None
-    assert whole.grad is not None
-    agrees(case, local.grad, arrays["grad_l"])
-    agrees(case, whole.grad, arrays["grad_g"])
+        loss = local_global_loss(local, whole, arrays["batch"], Plain(), streaming=streaming) - 2 * math.log(2)
+    agrees_with_gradients(case, arrays, loss, l=local, g=whole)
 
 
 def filled_queue(keys: torch.Tensor, position: torch.Tensor) -> Queue:

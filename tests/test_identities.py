@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import related_views
-from pucl.contrast.compare import ObjectiveName
+from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.objectives import Floor
-from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
-from pucl.functional import compare, local_global_loss, pair_views
+from pucl.corrections import BCL, PUCL, Correction, Debiased, Hard, Plain, Ring
+from pucl.functional import corrected_loss, local_global_loss, pair_views
 
 shares = st.floats(0, 0.3)
 floored: st.SearchStrategy[tuple[ObjectiveName, Floor]] = st.sampled_from(
@@ -35,7 +35,7 @@ def same(
     for correction in (first, second):
         torch.manual_seed(3)
         views = [view.requires_grad_() for view in related_views(6, 5, noise=2.0)]
-        outcome = compare(pair_views(views), correction, objective=objective, floor=floor)
+        outcome = corrected_loss(pair_views(views), correction, objective=objective, floor=floor)
         outcome.loss.sum().backward()
         assert outcome.floored < 1
         assert views[0].grad is not None
@@ -105,4 +105,18 @@ def test_plain_is_cross_entropy() -> None:
     logits = (stacked @ stacked.T / 0.5).fill_diagonal_(-math.inf)
     target = torch.arange(12).roll(6)
     expected = torch.nn.functional.cross_entropy(logits, target, reduction="none")
-    torch.testing.assert_close(compare(pair_views(views, temperature=0.5), Plain()).loss, expected)
+    torch.testing.assert_close(corrected_loss(pair_views(views, temperature=0.5), Plain()).loss, expected)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+def test_bcl_without_ranking_and_hardness_is_plain(objective: ObjectiveName) -> None:
+    """Its weights are all alike. By the smoothing of the reference, N is 0.5 / 0.501 of the number of samples."""
+    views = related_views(6, 5)
+    plain, bcl = (
+        corrected_loss(pair_views(views), each, objective=objective).loss
+        for each in (Plain(), BCL(tau_plus=0.1, auc=0.5, hardness=0.5))
+    )
+    if objective == "infonce":  # exp(loss) - 1 = N mu / e^p.
+        torch.testing.assert_close(torch.expm1(bcl), torch.expm1(plain) * 0.5 / 0.501)
+    else:
+        torch.testing.assert_close(bcl, plain)

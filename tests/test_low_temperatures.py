@@ -11,7 +11,7 @@ import pucl
 from pucl.adapters import TwoTowerLoss
 
 LOGIT_SCALE = 20.0
-pytestmark = pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")]
 
 
 @dataclass(frozen=True)

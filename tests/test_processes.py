@@ -1,13 +1,11 @@
-"""Many processes do what one does. Started as a program, this file is one of them."""
+"""Many processes do what one does."""
 
-import itertools
-import json
+import os
 import re
-import sys
+import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,9 @@ import torch
 from torch import Tensor
 
 from pucl import NTXentLoss, PUCLLoss, cli, doctor, processes
-from pucl.doctor import worker
-from pucl.doctor.worker import EQUAL, LOSSES, UNEQUAL, Agreement, Trial, agreements, every_trial, worst
+from pucl.doctor import Finding, checks, together
+from pucl.doctor.together import EQUAL, LOSSES, UNEQUAL, Case, compare
+from worlds import results_together
 
 CPU = torch.device("cpu")
 SIZES = (3, 1, 2)
@@ -157,15 +156,16 @@ def wrong_sizes_are_refused() -> None:
 
 
 def what_is_reported_speaks_for_all() -> None:
-    whole = UNEQUAL.batch()
-    alone, together = PUCLLoss(temperature=0.2), PUCLLoss(temperature=0.2, gather_distributed=True)
-    alone(*whole.views)
-    together(*whole.of(UNEQUAL.own).views)
+    case = Case(sizes=UNEQUAL)
+    whole, _ = case.batch()
+    alone, gathered = PUCLLoss(temperature=0.2), PUCLLoss(temperature=0.2, gather_distributed=True)
+    alone(*whole)
+    gathered(*whole[:, case.own])
     assert alone.last is not None
-    assert together.last is not None
+    assert gathered.last is not None
     assert 0 < alone.last.floored < 0.5
     for name in ("floored", "positive_similarity", "unlabelled_similarity"):
-        assert torch.allclose(getattr(alone.last, name), getattr(together.last, name)), name
+        assert torch.allclose(getattr(alone.last, name), getattr(gathered.last, name)), name
 
 
 def one_sample_in_each_process_is_enough() -> None:
@@ -176,10 +176,11 @@ def one_sample_in_each_process_is_enough() -> None:
 def compiled_is_the_same() -> None:
     if processes.world_size() > 2:
         return  # Compiling takes seconds; once is enough.
-    whole, own = UNEQUAL.batch(), UNEQUAL.own
-    expected = PUCLLoss()(*whole.views)
+    case = Case(sizes=UNEQUAL)
+    whole, _ = case.batch()
+    expected = PUCLLoss()(*whole)
     loss = torch.compile(PUCLLoss(gather_distributed=True), backend="eager")
-    views = [view.clone().requires_grad_() for view in whole.of(own).views]
+    views = [view.clone().requires_grad_() for view in whole[:, case.own]]
     value = loss(*views)
     value.backward()
     assert float((value.detach() - expected).abs()) < 1e-12
@@ -233,37 +234,34 @@ FAULTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def faulty_trials(*, gathered: bool = True) -> list[dict[str, Any]]:
-    """Whether each of a few uses of a loss seems well, to itself."""
-    report = []
-    for encoded, remembered in itertools.product((False, True), repeat=2):
-        trial = Trial(loss="PUCLLoss", division=EQUAL, reduction="mean", encoded=encoded, remembered=remembered)
-        found = worst(agreements([trial], gather_distributed=gathered))
-        holds = {agreement.form: agreement.holds for agreement in found}
-        report.append({"encoded": encoded, "remembered": remembered, "holds": holds})
-    return report
+def failed_scenes() -> dict[str, str]:
+    """The traceback of each scene that fails."""
+    failed = {}
+    for scene in SCENES:
+        try:
+            scene()
+        except Exception:
+            failed[scene.__name__] = traceback.format_exc()
+    return failed
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Join a world, do in it what the first argument says, and print what came of it as JSON."""
-    task, number, count, meeting, seconds = arguments
-    with processes.gloo_world(
-        Path(meeting), number=int(number), count=int(count), timeout=timedelta(seconds=float(seconds))
-    ):
-        report: dict[str, Any] = {"scenes": {}}
-        for scene in SCENES:
-            try:
-                scene()
-            except Exception:
-                report["scenes"][scene.__name__] = traceback.format_exc()
-        if task == "certify":
-            report["agreements"] = [asdict(agreement) for agreement in worst(agreements(every_trial()))]
-        else:
-            report["faults"] = {"nothing is gathered": faulty_trials(gathered=False)}
-            for fault, patch in FAULTS.items():
-                with patch():
-                    report["faults"][fault] = faulty_trials()
-    json.dump(report, sys.stdout)
+def scenes_and_comparison() -> tuple[dict[str, str], dict[str, list[float]]]:
+    return failed_scenes(), together.compare_all()
+
+
+def scenes_and_faults() -> tuple[dict[str, str], dict[str, list[bool]]]:
+    """By fault: whether this process notices it, against the batch and against a memory bank."""
+
+    def notices(*, gathered: bool = True) -> list[bool]:
+        cases = (Case(sizes=EQUAL), Case(sizes=EQUAL, remembered=True))
+        found = [compare("PUCLLoss", [case], gather_distributed=gathered) for case in cases]
+        return [max(map(max, each.values())) > together.TOLERANCE for each in found]
+
+    noticed = {"nothing is gathered": notices(gathered=False)}
+    for fault, patch in FAULTS.items():
+        with patch():
+            noticed[fault] = notices()
+    return failed_scenes(), noticed
 
 
 # The tests. Each world is started once, for all that is to be done in it.
@@ -273,48 +271,47 @@ def main(arguments: Sequence[str]) -> None:
 def test_two_processes_do_what_one_does_says_the_doctor(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "find_half_precision", list)
+    monkeypatch.setattr(checks, "find_half_precision", list)
 
     assert cli.main(["doctor", "--world-size", "2"]) == 0
 
     printed = capsys.readouterr().out
     assert "2 processes against one" in printed
     for loss in LOSSES:
-        assert re.search(rf"ok +{loss} +dense +\d+ +\d\.\de-1\d +\d\.\de-1\d\n", printed), loss
-        assert re.search(rf"ok +{loss} +streaming +\d+ +\d\.\de-1\d +\d\.\de-1\d\n", printed), loss
-        assert (loss == "OracleLoss") != bool(re.search(rf"ok +{loss} +memory bank, dense ", printed)), loss
+        for form in ("dense", "streaming"):
+            assert re.search(rf"ok +{loss}, {form} +differs by \de-1\d in \d+ comparisons: rounding\n", printed), loss
+            remembered = re.search(rf"ok +{loss}, memory bank, {form} +differs by ", printed)
+            assert (loss in together.WITH_LABELS) != bool(remembered), loss
     assert "FAILED" not in printed
 
 
 @pytest.mark.slow
 def test_three_processes_do_what_one_does() -> None:
-    reports = [json.loads(text) for text in doctor.run_together([__file__, "certify"], 3)]
+    reports = results_together(__file__, "scenes_and_comparison", 3)
 
-    assert [report["scenes"] for report in reports] == [{}] * 3
-    certificate = worst(Agreement(**record) for report in reports for record in report["agreements"])
-    assert [agreement for agreement in certificate if not agreement.holds] == []
-    # Every loss against the batch, dense and streaming, and all but the oracle against a memory bank.
-    assert len(certificate) == 4 * len(LOSSES) - 2
-    assert all(0 < agreement.gradient_difference < 1e-13 for agreement in certificate), "suspiciously good or bad"
+    assert [failed for failed, _ in reports] == [{}] * 3
+    for _, differences in reports:
+        # Every loss against the batch, dense and streaming, and all but the two oracles against a memory bank.
+        assert len(differences) == 4 * len(LOSSES) - 2 * 2
+        assert all(0 < max(each) < 1e-13 for each in differences.values()), "suspiciously good or bad"
 
 
 @pytest.mark.slow
 def test_the_comparison_sees_faults() -> None:
-    reports = [json.loads(text) for text in doctor.run_together([__file__, "fail"], 2)]
+    reports = results_together(__file__, "scenes_and_faults", 2)
 
-    assert [report["scenes"] for report in reports] == [{}] * 2
-    for fault, trials in reports[0]["faults"].items():
-        for number, trial in enumerate(trials):
-            seen = [not all(report["faults"][fault][number]["holds"].values()) for report in reports]
-            assert any(seen) == _matters(fault, remembered=trial["remembered"]), (fault, trial)
+    assert [failed for failed, _ in reports] == [{}] * 2
+    for fault in reports[0][1]:
+        in_batch, in_memory = (any(noticed[fault][number] for _, noticed in reports) for number in (0, 1))
+        assert (in_batch, in_memory) == NOTICED.get(fault, (True, True)), fault
 
 
-def _matters(fault: str, *, remembered: bool) -> bool:
-    """With a memory bank nothing that has a gradient is gathered; without, only ids and rows must go together."""
-    return {
-        "the backward pass keeps its own part": not remembered,
-        "rows come in another order everywhere": remembered,
-    }.get(fault, True)
+NOTICED = {
+    # With a memory bank, nothing that has a gradient is gathered.
+    "the backward pass keeps its own part": (True, False),
+    # Against the batch, only ids and rows must go together.
+    "rows come in another order everywhere": (False, True),
+}
 
 
 def test_one_process_is_a_world_of_its_own() -> None:
@@ -346,48 +343,48 @@ def test_wrong_sizes_are_refused() -> None:
         processes.gather(torch.randn(4, 3), [3])
 
 
-def test_a_difference_that_is_no_number_is_not_overlooked() -> None:
-    nan, one = torch.tensor([float("nan")]), torch.ones(1)
+def test_a_difference_between_processes_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = [{"NTXentLoss, dense": [0.0, 2e-16], "RingLoss, dense": [0.0, 0.0]}]
+    reports.append({"NTXentLoss, dense": [1e-16, 0.0], "RingLoss, dense": [0.5, 0.0]})
+    monkeypatch.setattr(together, "run_together", lambda *_, **__: reports)
 
-    for found, expected in ((nan, one), (one, nan), (one / 0, one)):
-        assert worker._difference(found, expected) == float("inf")
-    assert worker._difference(one * 3, one * 4) == 0.25
-    assert worker._difference(one, one * 0) == 1
-
-
-@pytest.mark.parametrize("field", ["loss_difference", "gradient_difference", "queue_difference", "floored"])
-def test_an_agreement_is_as_good_as_its_worst_case(field: str) -> None:
-    good = Agreement(loss="NTXentLoss", form="dense", cases=1, loss_difference=1e-16, gradient_difference=1e-16)
-    bad = Agreement(**{**asdict(good), field: 0.6})
-    other = Agreement(**{**asdict(good), "form": "streaming"})
-
-    assert good.holds
-    assert not bad.holds
-    first, second = worst([good, other, bad, good])
-    assert (first.cases, getattr(first, field), first.holds) == (3, 0.6, False)
-    assert second == other
+    assert doctor.certify(2) == [
+        Finding(name="NTXentLoss, dense", value="differs by 2e-16 in 4 comparisons: rounding"),
+        Finding(
+            name="RingLoss, dense", value="differs by 5e-01 in 4 comparisons", verdict="FAILED", advice=together.ADVICE
+        ),
+    ]
 
 
-def test_a_process_that_fails_ends_the_others() -> None:
+def fail_in_one() -> None:
+    if processes.rank() == 1:
+        raise ValueError("out of luck")
+    time.sleep(60)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep() -> None:
+    time.sleep(60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        ("fail_in_one", r"^process 1 of 2: ValueError: out of luck$"),
+        ("die", r"process \d of 2: the process died of SIGKILL"),
+    ],
+)
+def test_a_process_that_fails_ends_the_others(work: str, message: str) -> None:
     begin = time.monotonic()
-    program = "import sys, time; sys.exit('ValueError: out of luck') if sys.argv[1] == '1' else time.sleep(60)"
-
-    with pytest.raises(doctor.ProcessesError, match=r"^process 1 of 2: ValueError: out of luck$"):
-        doctor.run_together(["-c", program], 2)
-    assert time.monotonic() - begin < 20
-
-
-def test_a_process_that_dies_is_named() -> None:
-    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-
-    with pytest.raises(doctor.ProcessesError, match=r"process 0 of 2: the process died of SIGKILL"):
-        doctor.run_together(["-c", program], 2)
+    with pytest.raises(doctor.ProcessesError, match=message):
+        results_together(__file__, work, 2)
+    assert time.monotonic() - begin < 40
 
 
 def test_processes_that_never_end_are_not_waited_for() -> None:
     with pytest.raises(doctor.ProcessesError, match=r"2 processes did not finish within 0.5 s"):
-        doctor.run_together(["-c", "import time; time.sleep(60)"], 2, timeout=0.5)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+        doctor.run_together(time.time, 2, timeout=0.5)

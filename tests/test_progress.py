@@ -49,11 +49,9 @@ class BrokenTerminal(BrokenLog, Terminal):
     """A terminal that was closed."""
 
 
-def open_terminal(
-    monkeypatch: pytest.MonkeyPatch, columns: int = 150, kind: type[Terminal] = Terminal, name: str = "xterm"
-) -> Terminal:
+def open_terminal(monkeypatch: pytest.MonkeyPatch, columns: int = 150, name: str = "xterm") -> Terminal:
     """Called by the test itself: between a fixture and its test, pytest restores stderr."""
-    screen = kind()
+    screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", name)
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -72,8 +70,8 @@ def test_live_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         display.step(METRICS | {"knn": 0.432})
         display.epoch(METRICS)  # The live area shows it already.
         assert re.fullmatch(
-            r"pucl, seed 0 \(1 of 4\): .{20}  25%  epoch 3 of 12, loss 5\.3123, floored 2%, kNN 43\.2%, "
-            r"712 images/s, 1 min 20 s left",
+            r"pucl, seed 0 \(1 of 4\): .{20}  25%  epoch 3 of 12, 1 min 20 s left, loss 5\.3123, floored 2%, "
+            r"kNN 43\.2%, 712 images/s",
             terminal.words().strip(),
         )
         display.say("warning: too hot")
@@ -149,10 +147,6 @@ def test_names_are_neither_markup_nor_control_sequences(monkeypatch: pytest.Monk
     assert "two\nlines" in terminal.words()
 
 
-def check_plain(captured: str) -> None:
-    assert captured == "epoch 3 of 12, loss 5.3123, floored 2%, 712 images/s, 1 min 20 s left\nnote\n"
-
-
 def show_everything() -> None:
     with Display(StatusArea()) as display:
         display.step(METRICS)
@@ -161,41 +155,30 @@ def show_everything() -> None:
         display.say("note")
 
 
-def test_plain_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # As CI services set it: a log is still no terminal.
+@pytest.mark.parametrize("place", ["a log", "a terminal that cannot redraw", "a terminal without rich"])
+def test_plain_lines(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    terminal: io.StringIO = open_terminal(monkeypatch, name="dumb" if "redraw" in place else "xterm")
+    if place == "a log":
+        monkeypatch.setenv("FORCE_COLOR", "1")  # As CI services set it: a log is still no terminal.
+        terminal = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", terminal)
+    elif "rich" in place:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     show_everything()
-    check_plain(capsys.readouterr().err)
+    assert terminal.getvalue() == "epoch 3 of 12, 1 min 20 s left, loss 5.3123, floored 2%, 712 images/s\nnote\n"
 
 
-def test_plain_on_a_terminal_that_cannot_redraw(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = open_terminal(monkeypatch, name="dumb")
-    show_everything()
-    check_plain(terminal.getvalue())
-
-
-def test_plain_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = open_terminal(monkeypatch)
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    show_everything()
-    check_plain(terminal.getvalue())
-
-
-def test_a_closed_terminal_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    open_terminal(monkeypatch, kind=BrokenTerminal)
+@pytest.mark.parametrize("closed", [BrokenTerminal, BrokenLog])
+def test_a_closed_terminal_or_a_full_disk_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, closed: type[io.StringIO]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", closed())
     show_everything()
     set_clock(monkeypatch, 0.0, 10.0)
     reading = Progress("reading", "pictures")
-    reading(100, 1000)
+    reading(500, 1000)
     reading.close()
-
-
-def test_a_full_disk_below_the_log_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OSError, match="error"):
-        BrokenLog().write("")
-    monkeypatch.setattr(sys, "stderr", BrokenLog())
-    show_everything()
-    set_clock(monkeypatch, 0.0, 10.0)
-    Progress("reading", "pictures")(500, 1000)
 
 
 def test_silent() -> None:

@@ -66,13 +66,13 @@ def of_alpha_and_c(rows: list[dict[str, Any]], _config: dict[str, Any]) -> list[
     worst = max(cells, key=lambda row: row["floored"])
     slope, margin = line_over([row["tau_plus"] for row in cells], gains)
     return [
-        f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and lie {mean(gains):+.2f} from plain in "
-        f"the mean ({min(gains):+.2f} to {max(gains):+.2f}).",
+        f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and differ from plain by "
+        f"{mean(gains):+.2f} on average ({min(gains):+.2f} to {max(gains):+.2f}).",
         *among(cells),
-        f"A line through all of them over tau', the one number of both that reaches the loss, changes by "
-        f"{slope / 10:+.2f} ± {margin / 10:.2f} points (95 %) for 0.1 of tau'.",
-        f"Most anchors stand at the floor, in the last epoch, at tau' {worst['tau_plus']:.3f}: "
-        f"{percent(worst['floored'], 1)}.",
+        f"Only tau' reaches the loss. A straight line fitted over tau' changes by {slope / 10:+.2f} ± "
+        f"{margin / 10:.2f} points (95 %) for 0.1 of tau'.",
+        f"In the last epoch the largest share of floored anchors is {percent(worst['floored'], 1)}, at tau' "
+        f"{worst['tau_plus']:.3f}.",
     ]
 
 
@@ -86,8 +86,9 @@ def of_unlabelled(rows: list[dict[str, Any]], config: dict[str, Any]) -> list[st
         best = max(cells, key=lambda row: row["scores"]["linear"]["mean"])
         gains = [row["scores"]["linear"]["mean"] - base for row in cells]
         sentences.append(
-            f"{count}: plain {spread(plain['scores']['linear'])}; with PUCL {mean(gains):+.2f} in the mean over alpha, "
-            f"{max(gains):+.2f} at best ({best['name'].split(', ')[1]}). {' '.join(among(cells))}".rstrip()
+            f"{count}: plain {spread(plain['scores']['linear'])}; PUCL changes it by {mean(gains):+.2f} on average "
+            f"over alpha, and by {max(gains):+.2f} at best ({best['name'].split(', ')[1]}). "
+            f"{' '.join(among(cells))}".rstrip()
         )
         paired = zip(*(row["by_seed"]["linear"] for row in cells), strict=True)
         by_seed.append([mean(scores) - own for scores, own in zip(paired, plain["by_seed"]["linear"], strict=True)])
@@ -95,14 +96,14 @@ def of_unlabelled(rows: list[dict[str, Any]], config: dict[str, Any]) -> list[st
     if len(gains) > 1:
         margin = student_quantile(len(gains) - 1) * math.sqrt(variance(gains) / len(gains))
         sentences.append(
-            f"Over all N and alpha PUCL lies {mean(gains):+.2f} ± {margin:.2f} (95 %, {len(gains)} seeds) from plain "
-            f"with the same N."
+            f"Over all N and alpha PUCL differs from plain with the same N by {mean(gains):+.2f} ± {margin:.2f} "
+            f"(95 %, {len(gains)} seeds)."
         )
     steps = [f"{count} {config['limit'] // (int(count.split()[1]) // 2 + 1)}" for count in counts]
     sentences.append(
-        f"N is 2 (B - 1) in a batch of B, and all have the same epochs, so more unlabelled samples go with fewer steps "
-        f"(in an epoch: {', '.join(steps)}). What either is worth cannot be told from this table; it shows what a "
-        f"correction is worth at each."
+        f"N is 2 (B - 1) for a batch of B. All rows have the same number of epochs, so more unlabelled samples mean "
+        f"fewer steps (in an epoch: {', '.join(steps)}). The table cannot separate the two effects. It shows what a "
+        f"correction changes at each N."
     )
     return sentences
 
@@ -117,8 +118,8 @@ def among(cells: list[dict[str, Any]]) -> list[str]:
     limit = by_chance * math.sqrt(fisher.ppf(0.95, len(cells) - 1, len(cells) * (seeds - 1)))
     verdict = "more than" if between > limit else "no more than"
     return [
-        f"Means of settings have a standard deviation of {between:.2f} among themselves, where seeds alone would make "
-        f"{by_chance:.2f}: {verdict} chance."
+        f"The means of the settings have a standard deviation of {between:.2f}; seeds alone would give "
+        f"{by_chance:.2f}. This is {verdict} chance."
     ]
 
 

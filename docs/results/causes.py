@@ -10,7 +10,7 @@ from pucl.runs.collection import Collection
 from results.words import certain, markdown, percent
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "table-1"
-MANY = 0.1  # Share of anchors at the floor that is worth telling.
+MANY = 0.1  # Share of floored anchors that is worth reporting.
 
 History = list[dict[str, float]]
 
@@ -30,12 +30,13 @@ def causes(record: dict[str, Any], runs: Path = RUNS) -> list[str]:
         "",
         "## Why",
         "",
-        "From the metrics of each epoch, means over seeds. *True share* is how many unlabelled samples are of the "
-        "anchor's class, *tau'* what a row assumes. *Lead* is oracle less plain by nearest neighbours among images of "
-        "the training, in points: what there is to win by knowing the classes. Then, for each row, the share of "
-        "anchors at the floor in the epoch that had most of them there: those learn nothing from unlabelled samples.",
+        "These are means over seeds, from the metrics of each epoch. *True share* is the share of unlabelled samples "
+        "that are of the anchor's class; *tau'* is the share that a row assumes. *Lead* is the accuracy of oracle "
+        "minus plain, in points, by nearest neighbours among training images: what can be gained by knowing the "
+        "classes. The last columns show the share of floored anchors in the epoch with most of them. A floored anchor "
+        "learns nothing from unlabelled samples.",
         "",
-        *markdown([*header, *(f"{row} at the floor" for row in corrected)], table),
+        *markdown([*header, *(f"{row} floored" for row in corrected)], table),
         "",
         *(f"- {sentence}" for sentence in told(parts, runs)),
     ]
@@ -49,18 +50,18 @@ def told(parts: dict[str, Any], runs: Path) -> list[str]:
         if worst:
             shares = ", ".join(f"{row} {percent(share)}" for row, share in worst.items())
             fallen = [row["name"] for row in part["lines"] if row["name"] in worst and below(row)]
-            loss = f"; below plain by more than chance in the end: {', '.join(fallen)}" if fallen else ""
+            loss = f"; at the end below plain by more than chance: {', '.join(fallen)}" if fallen else ""
             clear = [row for row in floors_of(part, runs) if row not in worst]
             others = f", unlike those of {', '.join(clear)}" if clear else ""
             sentences.append(
-                f"**{name}**: at temperature {part['config']['temperature']:g} many anchors reach the floor ({shares})"
+                f"**{name}**: at temperature {part['config']['temperature']:g} many anchors are floored ({shares})"
                 f"{others}{loss}."
             )
     small = [name for name, part in parts.items() if ahead(part) is False]
     if small:
         sentences.append(
             f"Where the oracle is not above plain by more than chance ({', '.join(small)}), nothing shows that false "
-            "negatives hold this training back: what gains there gains by something else."
+            "negatives harm this training. A row that gains there gains for another reason."
         )
     return sentences
 

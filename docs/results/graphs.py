@@ -17,18 +17,18 @@ def table2_page(record: dict[str, Any], chosen: dict[str, Any] | None, *searches
         f"Made by `{record['command']}` with torch {record['torch']}: InfoGraph on all graphs of each set, "
         f"{config['epochs']} epochs at batch {config['batch_size']}, {config['layers']} layers of {config['hidden']}, "
         f"learning rate {config['learning_rate']:g}, one estimate for each {config['share']}. A support vector machine "
-        "on ten folds by the references' protocol, trained anew and with other folds for each seed, the same folds for "
-        "every row; and the same on scaled features. Differences are to plain InfoGraph, seed by seed, with their 95 % "
-        f"intervals. {effort(record)} {OTHER_DIGITS}",
+        "is evaluated on ten folds by the references' protocol, and again on scaled features. Each seed has its own "
+        "training and folds; all rows share the folds of a seed. Differences are taken to plain InfoGraph, seed by "
+        f"seed, with 95 % intervals. {effort(record)} {OTHER_DIGITS}",
         "",
-        "*raw features* are the sums over nodes, without an encoder; *as published* is the loss of HCL's program, "
-        "whose signs are wrong; the *oracle* knows which graphs are of one class. *Paper* is what the paper has.",
+        "*Raw features* are sums over nodes, without an encoder. *As published* is the loss of HCL's program, which "
+        "has wrong signs. The *oracle* knows which graphs are of one class. *Paper* is the paper's number.",
     ]
-    lines += ["", "## What it says", "", *graph_findings(record)]
+    lines += ["", "## Findings", "", *graph_findings(record)]
     for name, part in record["data"].items():
         lines += ["", f"## {name}", "", *graph_table(part["lines"])]
     if any(searches):
-        lines += ["", "## Where a correction earns its keep"]
+        lines += ["", "## Where a correction helps"]
     for search in filter(None, searches):
         lines += ["", *search_section(search)]
     if chosen is not None:
@@ -47,8 +47,8 @@ def effort(record: dict[str, Any]) -> str:
         if not row["name"].endswith(extra)
     )
     return (
-        f"All runs took {record['processor_seconds'] / 3600:.1f} hours of one core; the paper's rows, untrained and "
-        f"oracle {core / 3600:.1f}, which is {core / 120:.0f} minutes of two."
+        f"All runs took {record['processor_seconds'] / 3600:.1f} hours of one core. The paper's rows, untrained and "
+        f"oracle took {core / 3600:.1f} of them, which is {core / 120:.0f} minutes on two cores."
     )
 
 
@@ -92,8 +92,8 @@ def overall(record: dict[str, Any]) -> str:
         f"more than chance, {better} of them upwards; luck alone would make {0.05 * len(compared):.1f} so. The paper's "
         f"gain over its own plain row lies within our interval for {inside} of its {len(gains)} corrected rows, above "
         f"it for {above} and below it for {len(gains) - inside - above}. The oracle leaves out every false "
-        "negative, and is told the labels of all graphs for it, those held back too: it does no worse than a perfect "
-        "correction. Where it is no better than plain, false negatives are not what holds InfoGraph back."
+        "negative. For this it knows the labels of all graphs, including the test folds, so no correction can be "
+        "expected to do better. Where the oracle is no better than plain, false negatives do not harm InfoGraph."
     )
 
 
@@ -115,7 +115,7 @@ def findings_of(name: str, lines: list[dict[str, Any]]) -> str:
     found = "; ".join(words) or "no correction differs from plain by more than chance, by either protocol"
     best = max(lines, key=lambda row: row["scores"]["svm"]["mean"])
     frame = ", ".join(
-        f"{row} less plain {interval(rows[row]['differences']['svm'])}"
+        f"{row} minus plain {interval(rows[row]['differences']['svm'])}"
         for row in ("oracle", "untrained", "raw features")
         if row in rows
     )
@@ -142,10 +142,10 @@ def search_section(search: dict[str, Any]) -> list[str]:
     """Every setting that was tried, by validation accuracy."""
     priors = ", ".join(f"{name} {value:.3f}" for name, value in search["priors"].items())
     lines = [
-        f"Made by `{search['command']}`: plain, PUCL and the oracle in settings around the reference, compared on the "
-        "inner folds, by which C is chosen: no machine is judged by graphs of its own test fold, though over ten folds "
-        "every graph's label takes part in the choice of a setting. PUCL has the prior of the classes, the chance that "
-        f"two graphs are of one class ({priors}). Scaled features; differences to plain with 95 % intervals.",
+        f"Made by `{search['command']}`: plain, PUCL and the oracle in settings around the reference. They are "
+        "compared on the inner folds, on which C is chosen too. No machine is judged on its own test fold, but over "
+        "ten folds every graph's label takes part in the choice of a setting. PUCL's prior is the probability that "
+        f"two graphs are of one class ({priors}). Features are scaled; differences to plain have 95 % intervals.",
     ]
     for name in search["priors"]:
         table = [
@@ -159,7 +159,7 @@ def search_section(search: dict[str, Any]) -> list[str]:
             for row in search["settings"]
             if row["data"] == name and row["probe"] == "svm_scaled"
         ]
-        header = ["setting", "plain, %", "PUCL less plain", "oracle less plain", "floored"]
+        header = ["setting", "plain, %", "PUCL minus plain", "oracle minus plain", "floored"]
         lines += ["", f"### {name}", "", *markdown(header, table)]
     return [*lines, "", search_findings(search)]
 
@@ -175,9 +175,9 @@ def search_findings(search: dict[str, Any]) -> str:
     sets = ", the mean over the sets," if len(search["priors"]) > 1 else ""
     return (
         f"PUCL is above plain by more than chance {named(rows, 'pucl')}, and the oracle {named(rows, 'oracle')}. Where "
-        "leaving out every false negative wins nothing, there is nothing for a correction to win; and where the oracle "
-        "wins much it is no ceiling: it is told the labels of all graphs, those held back too, and has learned some of "
-        f"them. By PUCL's validation accuracy{sets} the setting to choose is "
+        "the oracle gains nothing, a correction has nothing to gain. Where the oracle gains much, its lead is too high "
+        "a goal: it knows the labels of all graphs, including the test folds, and has learned some of them. "
+        f"By PUCL's validation accuracy{sets} the setting to choose is "
         f"**{chosen}** ({reached[chosen]:.2f} %; the reference has {reached['reference']:.2f})."
     )
 

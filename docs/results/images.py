@@ -20,7 +20,7 @@ def images_page(comparison: dict[str, Any]) -> str:
     trained = [result for result in results.values() if "loss" in result]
     slowest = max(result["seconds"] for result in trained) / 60
     lines = [
-        "# Images: what was measured",
+        "# Images: results",
         "",
         "## CIFAR10 in a quarter of an hour",
         "",
@@ -50,8 +50,8 @@ def images_page(comparison: dict[str, Any]) -> str:
     lines += [
         *markdown(header, table),
         "",
-        "± is the standard deviation over seeds. The runs are in `records/images/cifar10-small`; other programs ran "
-        "beside some of them, so their times are upper bounds. The settings of the recipe were found by two short "
-        "runs of one seed whose test accuracy was looked at; no choice was made between the runs shown.",
+        "± is the standard deviation over seeds. The runs are in `records/images/cifar10-small`. Other programs ran at "
+        "the same time, so the times are upper bounds. The recipe was chosen after two short runs of one seed, by "
+        "their test accuracy. No choice was made between the runs shown.",
     ]
     return "\n".join(lines) + "\n"

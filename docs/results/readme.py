@@ -1,12 +1,16 @@
 """What the README shows of the results: what the main job prints, and what the paper's tables came to."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
+from pucl.evaluation import known_numbers
+from pucl.runs.rows import TableRow, share_of_lead
 from results.graphs import overall
 from results.table1 import ORACLE, PLAIN
-from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, certain, interval, markdown
 
+LEADING, OTHERS = "retrieval", ("knn", "clustering", "linear")
 BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
 
 
@@ -21,19 +25,18 @@ def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, tab
 
 
 def demo_table(comparison: dict[str, Any]) -> list[str]:
-    """One row for each correction."""
-    rows = [
-        [
-            line["name"],
-            tau(line),
-            spread(line["scores"]["linear"]),
-            interval(line["differences"].get("linear")),
-            percent(line["floored"]),
-            str(len(line["by_seed"]["linear"])),
-        ]
-        for line in comparison["lines"]
-    ]
-    return markdown(["SimCLR on digits", "tau'", "linear, %", "to plain (95 %)", "floored", "seeds"], rows)
+    """One row for each row of the comparison, led by retrieval."""
+    rows = [TableRow.from_json(line) for line in comparison["lines"]]
+    table = []
+    for row in rows:
+        difference, share = row.differences.get(LEADING), share_of_lead(row, rows, LEADING)
+        cells = [row.name, str(row.scores[LEADING]), interval(asdict(difference) if difference else None)]
+        cells += ["" if share is None else f"{share:.0%}", *(str(row.scores[number]) for number in OTHERS)]
+        table.append([*cells, str(row.count)])
+    known = known_numbers()
+    others = [f"{known[number].short}, %" for number in OTHERS]
+    header = ["SimCLR on digits", f"{known[LEADING].short}, %", "to plain (95 %)", "of oracle's lead", *others, "seeds"]
+    return markdown(header, table)
 
 
 def measured(table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> list[str]:

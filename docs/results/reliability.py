@@ -6,38 +6,37 @@ from typing import Any
 from results.words import markdown
 
 VERDICTS = {
-    "recovered": "the same command went on to the result of an undisturbed run, bit for bit; nothing was left behind",
-    "same": "the damage changed nothing that anybody gets to see",
+    "recovered": "the same command continued to the result of an undisturbed run, bit for bit, and left no stray files",
+    "same": "the damage changed no result",
     "accepted": "the file is still valid and was read",
-    "refused": "a sentence named the file and said what is wrong",
-    "undetectable": "still a valid record of JSON with another value or name in it; such records carry no digest",
-    "failed": "a fault of pucl's: work lost, another result, a traceback, a crash, a hang, memory without bound",
+    "refused": "an error message named the file and the problem",
+    "undetectable": "the file is still valid JSON with another value or name; such records have no digest",
+    "failed": "a bug in pucl: lost work, another result, a traceback, a crash, a hang, or unbounded memory",
 }
 SHOWN = 200  # Characters of a failure.
 
 PROMISES = """\
-# What pucl promises when things go wrong
+# Reliability: what pucl promises when things go wrong
 
-- **A kill loses little, and changes nothing.** A training, a grid, a process under `torchrun` or a Ray worker may be
-  killed at any moment. The same command goes on from the last checkpoint, and weights, embeddings and numbers are those
-  of a run that nobody disturbed, bit for bit. No lock, process or half-written file stays behind.
-- **A full disk is an error that says so.** What was written before stays whole, and the same command goes on once there
-  is room.
-- **Damage is told.** Flipped bits in a file that pucl reads back are refused with a sentence that names the file, or
-  change nothing. Records in JSON are the exception: a changed digit in a valid record cannot be seen.
-- **Data with wrong bytes are read or refused.** A refusal is a sentence that names the file. There is no traceback, no
-  crash, no hang, and memory stays within bounds.
-- **Files from strangers run nothing.** [SECURITY.md](../SECURITY.md) has what is promised of them, and what is not.
+- **A kill loses little work and changes no result.** You may kill a training, a grid, a process under `torchrun` or a
+  Ray worker at any moment. The same command continues from the last checkpoint. Weights, embeddings and results equal
+  those of an undisturbed run, bit for bit. No lock, process or partial file remains.
+- **A full disk raises a clear error.** Files written before stay intact. The same command continues once there is
+  space.
+- **Damage is reported.** If bits of a file are flipped, pucl refuses the file with a message that names it, or the
+  damage changes no result. Records in JSON are the exception: pucl cannot notice a changed digit in a valid record.
+- **Malformed data are read or refused.** A refusal is a message that names the file. There is no traceback, no crash,
+  no hang, and memory stays within bounds.
+- **Files from strangers run no code.** [SECURITY.md](../SECURITY.md) lists what is promised, and what is not.
 
 ## The campaign
 
     make faults                                        # a quarter of an hour on two cores
     python -m faults --minutes 90 --seed 7             # longer, with other random numbers
-    python -m faults --only KIND --seed S --number N   # one attack again, with all that came of it
+    python -m faults --only KIND --seed S --number N   # repeat one attack and show its results
 
-The campaign attacks these promises at random and counts what happens. Each campaign has a seed, and its own entry in
-`records/faults/campaign.json`; a seed that is there goes on where it stopped. The exit code is 1 if anything failed. A
-short form is one of the tests.
+The campaign attacks these promises at random and counts the results. Each campaign has a seed and its own entry in
+`records/faults/campaign.json`. The exit code is 1 if anything failed. The test suite runs a short campaign.
 """
 
 

@@ -22,19 +22,19 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         "",
         f"Made by `{record['command']}` with torch {record['torch']}: {images} images of each set, encoder "
         f"`{config['encoder']}` of width {config['width']} with stem `{config['stem']}`, {epochs_of(record)} at "
-        f"batch {config['batch_size']}; the paper has ResNet-50, all images and 400 epochs, so its accuracies are of "
-        "another size. A linear classifier and nearest neighbours on frozen features, on the test images. Differences "
-        "are of the linear classifier, seed by seed, with their 95 % intervals (bold: more than chance): to plain at "
-        "the reference's temperature, and to the better of the two plain rows. *Gap closed* is the difference to "
-        "plain over that of the oracle, which knows the classes, where the oracle's is more than chance; what is "
-        "beyond 100 % does not come from false negatives, of which the oracle has none. All runs "
-        f"took {record['processor_seconds'] / 3600:.1f} hours of one core. {OTHER_DIGITS}",
+        f"batch {config['batch_size']}. The paper has ResNet-50, all images and 400 epochs, so its accuracies cannot "
+        "be compared with ours. A linear classifier and nearest neighbours classify the frozen features of the test "
+        "images. Differences are those of the linear classifier, taken seed by seed, with 95 % intervals (bold: more "
+        "than chance). They are taken to plain at the reference's temperature, and to the better of the two plain "
+        "rows. *Gap closed* is a row's difference to plain divided by the oracle's. It is shown where the oracle's "
+        "lead is more than chance. A gain beyond 100 % does not come from false negatives, since the oracle has none. "
+        f"All runs took {record['processor_seconds'] / 3600:.1f} hours of one core. {OTHER_DIGITS}",
         "",
-        "## What it says",
+        "## Findings",
         "",
         *(f"- **{name}**: {finding(part['lines'])}" for name, part in record["data"].items()),
         "",
-        "Over all parts, each row less plain at the same framework, data and seed; the interval is over parts:",
+        "Over all parts: each row minus plain, with the same framework, data and seed. The interval is over parts:",
         "",
         *over_all_parts([part["lines"] for part in record["data"].values()]),
     ]
@@ -58,7 +58,7 @@ def epochs_of(record: dict[str, Any]) -> str:
 
 def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
     """Some parts again with more epochs: whether false negatives begin to matter when easy ones are learned."""
-    lines = ["", "## Trained for longer", "", f"Made by `{longer['command']}`."]
+    lines = ["", "## Longer training", "", f"Made by `{longer['command']}`."]
     for name, part in longer["data"].items():
         short = record["data"][name]
         leads = [
@@ -68,7 +68,7 @@ def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
             if line["name"] == ORACLE
         ]
         finding_of_it = finding(part["lines"])
-        lines += ["", f"**{name}**: oracle less plain {' and '.join(leads)}. {finding_of_it}", ""]
+        lines += ["", f"**{name}**: oracle minus plain {' and '.join(leads)}. {finding_of_it}", ""]
         lines += image_table(part["lines"])
     return lines
 
@@ -92,16 +92,19 @@ def finding(rows: list[dict[str, Any]]) -> str:
     """What differs from plain by more than chance, and how much of the oracle's lead is closed."""
     by_name = {row["name"]: row for row in rows}
     sentences = [
-        f"more than chance from plain: {verdict([(row, row['differences'].get('linear')) for row in rows])}.",
-        f"From the better plain ({better_plain(rows)['name']}): "
+        "different from plain by more than chance: "
+        f"{verdict([(row, row['differences'].get('linear')) for row in rows])}.",
+        f"Different from the better plain ({better_plain(rows)['name']}): "
         f"{verdict([(row, to_better_plain(row, rows)) for row in rows])}.",
     ]
     gap = by_name.get(ORACLE, {}).get("differences", {}).get("linear")
-    sentences.append(f"Oracle less plain {interval(gap)}.")
+    sentences.append(f"Oracle minus plain {interval(gap)}.")
     untrained = by_name.get(UNTRAINED, {}).get("differences", {}).get("linear")
     if untrained is not None:
-        learned = "" if certain(untrained) and untrained["mean"] < 0 else ": this training is too short to judge by"
-        sentences.append(f"Untrained less plain {interval(untrained)}{learned}.")
+        learned = (
+            "" if certain(untrained) and untrained["mean"] < 0 else ": this training is too short for a conclusion"
+        )
+        sentences.append(f"Untrained minus plain {interval(untrained)}{learned}.")
     best = max((row for row in rows if row["name"] != ORACLE), key=lambda row: row["scores"]["linear"]["mean"])
     sentences.append(f"Best without labels: {best['name']}, {spread(best['scores']['linear'])}.")
     text = " ".join(sentences)

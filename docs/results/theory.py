@@ -9,13 +9,13 @@ def theory_page(record: dict[str, Any]) -> str:
     """docs/theory.md from records/theory/theory.json."""
     settings = record["settings"]
     lines = [
-        "# The theory, by numbers",
+        "# The theory, checked numerically",
         "",
         f"Made by `{record['command']}` with torch {record['torch']}. The world: {settings['classes']} classes on the "
         f"sphere (von Mises-Fisher, concentration {settings['concentration']:g}), temperature "
-        f"{settings['temperature']:g}, {settings['trials']:,} anchors, seed {settings['seed']}. There the laws of "
-        "positives, negatives and unlabelled samples are known in closed form, and SCAR holds by construction; for "
-        "augmented images it does not.",
+        f"{settings['temperature']:g}, {settings['trials']:,} anchors, seed {settings['seed']}. The distributions of "
+        "positives, negatives and unlabelled samples are known in closed form. Labels are selected completely at "
+        "random (SCAR) by construction; for augmented images they are not.",
         "",
         "![How far each loss is from the ideal loss](../records/theory/theory.png)",
         "",
@@ -35,7 +35,7 @@ def theory_page(record: dict[str, Any]) -> str:
         "",
         "## Theorem 1",
         "",
-        "Each loss less the ideal loss, with its standard error. *Exact* is the paper's loss with the true mean over "
+        "Each loss minus the ideal loss, with its standard error. *Exact* is the paper's loss with the true mean over "
         "negatives, which is what the theorem bounds, by (e^(2/t) - 1) / (2 sqrt N). *Corrected* is what training "
         f"uses: an estimate from N unlabelled samples and 1 or {settings['positives']} positives.",
     ]

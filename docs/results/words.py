@@ -7,8 +7,8 @@ from pucl.runs.statistics import Difference, Spread
 from pucl.texts import signed
 
 OTHER_DIGITS = (
-    "On another machine the same seeds give other digits: numbers are the same again only with the same kind of "
-    "processor, the same version of torch and as many threads."
+    "On another machine the same seeds give other digits: the numbers repeat exactly only with the same kind of "
+    "processor, version of torch and number of threads."
 )
 """What a reader who repeats a measurement should know."""
 

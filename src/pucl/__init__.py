@@ -1,35 +1,46 @@
 """Contrastive losses that know their negatives are only unlabelled."""
 
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from pucl import adapters, corrections, functional
-from pucl.losses import (
-    ContrastiveLoss,
-    DebiasedLoss,
-    FlooredWarning,
-    HardLoss,
-    NTXentLoss,
-    OracleLoss,
-    PUCLLoss,
-    RingLoss,
-)
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pucl.images.encoders.registry import EncoderSource
-    from pucl.modality import Trained
+    from pucl import adapters, corrections, functional
+    from pucl.losses import (
+        AutoLoss,
+        BCLLoss,
+        ClustersLoss,
+        ContrastiveLoss,
+        DebiasedLoss,
+        FlooredWarning,
+        GloFNDLoss,
+        HardLoss,
+        NTXentLoss,
+        OracleLoss,
+        PUCLLoss,
+        RatioLoss,
+        RingLoss,
+        SupConLoss,
+    )
+    from pucl.modality import EncoderSource, Trained
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AutoLoss",
+    "BCLLoss",
+    "ClustersLoss",
     "ContrastiveLoss",
     "DebiasedLoss",
     "FlooredWarning",
+    "GloFNDLoss",
     "HardLoss",
     "NTXentLoss",
     "OracleLoss",
     "PUCLLoss",
+    "RatioLoss",
     "RingLoss",
+    "SupConLoss",
     "adapters",
     "corrections",
     "functional",
@@ -37,20 +48,32 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """Import the losses and their modules when they are first used: `pucl --help` need not wait for torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pucl' has no attribute {name!r}")
+    if name.islower():
+        return importlib.import_module(f"pucl.{name}")
+    return getattr(importlib.import_module("pucl.losses"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def load(run: str | Path, *, encoder: "EncoderSource | None" = None) -> "Trained":
-    """Load the encoder of a finished run, ready to encode images (see `pucl.images.trained`) or graphs (see
-    `pucl.graphs.trained`).
+    """Load the encoder of a finished run, ready to encode samples such as those that it was trained on.
 
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.
-        encoder: For a run that was trained with an encoder of your own, that encoder again: what makes it (a class,
-            function or ``"package.module:callable"``), or a module of the same layers. A file never says which code is
+        encoder: For a run that was trained with an encoder of your own, that encoder again: a class or function that
+            makes it, ``"package.module:callable"``, or a module of the same layers. A file never says which code to
             run.
 
     Example::
 
         embeddings = pucl.load("runs/simclr-digits-pucl-seed-0").encode(images)  # float32 [n, features]
     """
-    from pucl.runs.trained import load as load_trained  # noqa: PLC0415 - the losses need none of it.
+    from pucl.runs.trained import load as load_trained  # noqa: PLC0415 - losses need none of it.
 
     return load_trained(run, encoder=encoder)

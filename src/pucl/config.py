@@ -2,92 +2,123 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_type_hints
 
-from pucl.contrast.compare import ObjectiveName
 from pucl.contrast.compat import Compat
+from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.objectives import OBJECTIVES, Floor, check_floor
+from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
+from pucl.data.errors import ExtraMissingError
 from pucl.devices import PRECISIONS, Precision
+from pucl.evaluation import PROBES, Probe, record_key
 from pucl.records import conform
+from pucl.settings import setting
 from pucl.texts import did_you_mean
 from pucl.training.loop import check_plan
-from pucl.training.optimisers import SCHEDULES, Schedule, check_optimiser
+from pucl.training.optimisers import OPTIMISERS, SCHEDULES, Schedule, check_optimiser
 
 PLAIN, ORACLE, UNTRAINED, RAW = "plain", "oracle", "untrained", "raw"
-ROWS = (*CORRECTIONS, ORACLE, UNTRAINED, RAW)
-"""What can stand in a row of a comparison: the corrections, the loss that knows the labels, no training, and no
-encoder (for modalities that have raw features)."""
+ATTRACTING_ORACLE = "oracle-attract"
 NOT_TRAINED = (UNTRAINED, RAW)
+ORACLES = (ORACLE, ATTRACTING_ORACLE)
+"""The rows whose losses know the labels: false negatives are left out, or attracted."""
 
-Setting = bool | int | float | str | None
-"""What a setting of a correction can be."""
+DEFAULT = "default"
+"""Stands for the usual probes."""
+
+SettingValue = bool | int | float | str | None
+"""The value of a correction's setting."""
+
+NAMED_ROWS: dict[str, tuple[str, dict[str, SettingValue]]] = {
+    "tilt-alone": ("hard", {"tau_plus": 0.0}),
+    "pucl-stopped": ("pucl", {"stop_gradient": True}),
+    "clusters-shuffled": ("clusters", {"shuffled": True}),
+    "clusters-kmeans": ("clusters", {"k": 10}),
+}
+"""Rows of a comparison that are a correction with fixed settings: name of the correction, settings.
+
+``tilt-alone`` is the control of all tilted rows: what Hard's tilt does without a prior.
+``clusters-shuffled`` and ``clusters-kmeans`` are the controls of clusters: communities of other samples, and k-means.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One training and its evaluation: the settings that all frameworks have.
+    """One training and its evaluation: the settings that all runs have.
 
-    A framework has a subclass of its own, which sets `framework` and adds its settings.
-
-    Args:
-        framework: Its name in the table of frameworks.
-        data: A known name or a path.
-        correction: A correction by its name in the table, ``"oracle"``, ``"untrained"``, or ``"raw"`` where samples
-            have raw features.
-        settings: Of the correction, such as ``{"alpha": 0.12, "c": 0.1}``.
-        limit: Use only this many samples for training, evenly over the classes; by default all.
-        epochs: Passes over the data.
-        batch_size: Samples in a step.
-        optimiser: ``"adam"``, ``"sgd"`` or ``"lars"``.
-        learning_rate: At its highest.
-        momentum: Share of past gradients that stays; of Adam its first beta.
-        weight_decay: Of the optimiser.
-        schedule: ``"constant"``, ``"cosine"`` or ``"step"``.
-        warmup_epochs: Epochs over which the learning rate rises.
-        clip: Largest norm of a gradient; by default any.
-        objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: Below what the estimate over negatives cannot fall: ``"temperature"`` (as in the published programs),
-            ``"auto"``, ``"paper"`` or a share of the unlabelled mean.
-        precision: In which encoder and head compute while they are trained: ``"float32"``, ``"bfloat16"`` or
-            ``"float16"``.
-        monitor: How many times in a training nearest neighbours within the training set are asked; 0 never.
-        seed: Of everything random.
+    A framework has a subclass of its own, which sets `framework` and adds its settings; so has a modality. The
+    configuration of a run has the settings of both: see `pucl.frameworks.recipes.config_class`. `pucl train
+    FRAMEWORK --help` shows them.
     """
 
     keep_rest: ClassVar[bool] = False
     """Whether an epoch ends with a smaller batch of what is left."""
 
+    raw_features: ClassVar[bool] = False
+    """Whether samples have features without an encoder, for the row ``"raw"``."""
+
+    unfit_probes: ClassVar[tuple[str, ...]] = ()
+    """Probes that do not fit the modality."""
+
+    probe_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By probe: settings that the modality changes."""
+
     framework: str
+    modality: str
     data: str
-    correction: str = "pucl"
-    settings: dict[str, Setting] = field(default_factory=dict)
-    limit: int | None = None
-    epochs: int = 100
-    batch_size: int = 256
-    optimiser: str = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    weight_decay: float = 1e-6
-    schedule: Schedule = "constant"
-    warmup_epochs: int = 0
-    clip: float | None = None
-    objective: ObjectiveName = "infonce"
-    floor: Floor = "temperature"
-    precision: Precision = "float32"
-    monitor: int = 10
-    seed: int = 0
+    correction: str = setting(
+        "pucl", "name of a correction, or oracle, oracle-attract, untrained, or raw where samples have features"
+    )
+    settings: dict[str, SettingValue] = field(default_factory=dict)
+    limit: int | None = setting(
+        None, "train on this many samples, spread evenly over the classes; default: all", group="data"
+    )
+    epochs: int = setting(100, "passes over the training data", group="optimisation")
+    batch_size: int = setting(256, "samples per step, of all processes together", group="optimisation")
+    optimiser: str = setting("adam", "optimiser", group="optimisation", choices=lambda _: OPTIMISERS)
+    learning_rate: float = setting(1e-3, "highest learning rate", group="optimisation")
+    momentum: float = setting(0.9, "share of past gradients that is kept; Adam's first beta", group="optimisation")
+    weight_decay: float = setting(1e-6, "L2 penalty", group="optimisation")
+    schedule: Schedule = setting(
+        "constant",
+        "learning rate over time; step divides it by 10 after 1/2, 2/3 and 5/6 of the steps",
+        group="optimisation",
+    )
+    warmup_epochs: int = setting(0, "epochs in which the learning rate rises from 0", group="optimisation")
+    clip: float | None = setting(None, "clip gradients to this norm; default: off", group="optimisation")
+    objective: ObjectiveName = setting("infonce", "loss function", group="loss")
+    floor: Floor = setting(
+        "temperature",
+        "smallest value of the estimated mean over negatives: temperature (as in the published programs), auto, paper, "
+        "or a share of the unlabelled mean",
+        group="loss",
+    )
+    precision: Precision = setting("float32", "number format of encoder and head in training", group="optimisation")
+    monitor: int = setting(
+        10, "kNN evaluations within the training set during training; 0 disables them", group="evaluation"
+    )
+    probes: str = setting(
+        DEFAULT,
+        "probes to run after training, separated by commas; default: all that fit and are installed",
+        group="evaluation",
+        choices=lambda config: config.fitting_probes(),
+        several=True,
+    )
+    seed: int = setting(0, "seed of all random numbers", group="run")
 
     def __post_init__(self) -> None:
-        if self.framework != (own := getattr(type(self), "framework", self.framework)):
-            raise ValueError(f"a {type(self).__name__} describes runs of {own}, got {self.framework}")
+        for name in ("framework", "modality"):
+            given = getattr(self, name)
+            if given != (own := getattr(type(self), name, given)):
+                raise ValueError(f"a {type(self).__name__} describes runs of {own}, got {given}")
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{each.name} is a number: expected a finite one, got {value}")
-        choose("correction", self.correction, ROWS)
+        choose("correction", self.correction, row_names())
         choose("precision", self.precision, PRECISIONS)
         choose("schedule", self.schedule, SCHEDULES)
         check_plan(self.epochs, self.batch_size, self.clip)
@@ -102,13 +133,52 @@ class RunConfig:
             )
         if self.monitor < 0:
             raise ValueError(f"monitor is how many times to look: expected 0 or more, got {self.monitor}")
+        if self.correction == RAW and not self.raw_features:
+            raise ValueError(f"{self.modality} have no features without an encoder: expected a correction, got {RAW!r}")
+        if self.probes != DEFAULT:
+            self.choose_probes(self.probes.split(","))
         self.make_correction()
+
+    @classmethod
+    def fitting_probes(cls) -> dict[str, Probe]:
+        """The probes that fit the modality, with its settings."""
+        return {
+            name: dataclasses.replace(probe, settings={**probe.settings, **cls.probe_settings.get(name, {})})
+            for name, probe in PROBES.items()
+            if name not in cls.unfit_probes
+        }
+
+    def choose_probes(self, names: Sequence[str] | None = None) -> dict[str, Probe]:
+        """The probes of these names."""
+        fitting = self.fitting_probes()
+        if names is None:
+            if self.probes == DEFAULT:
+                return {name: probe for name, probe in fitting.items() if probe.by_default and probe.installed}
+            names = self.probes.split(",")
+        for name in names:
+            choose("probe", name, fitting)
+        return {name: fitting[name] for name in names}
+
+    def measured_numbers(self) -> list[str]:
+        """The names of the numbers that the probes of the run report."""
+        return [record_key(name, number) for name, probe in self.choose_probes().items() for number in probe.numbers]
+
+    def skipped_probes(self) -> tuple[str, ...]:
+        """Why probes are left out that are measured by default: a sentence for each."""
+        sentences = []
+        for name, probe in self.fitting_probes().items():
+            if self.probes == DEFAULT and probe.by_default:
+                try:
+                    probe.need_packages()
+                except ExtraMissingError as error:
+                    sentences.append(f"the probe {name} is skipped: {error}")
+        return tuple(sentences)
 
     def make_correction(self) -> Correction:
         """The correction with its settings; the oracle and the untrained encoder correct nothing."""
         for name in self.settings:
             choose(f"setting of {self.correction}", name, settings_of(self.correction))
-        if self.correction in NOT_TRAINED:
+        if self.correction in (*NOT_TRAINED, ATTRACTING_ORACLE):
             return Plain()
         kind = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
         types = get_type_hints(kind)
@@ -148,12 +218,22 @@ class RunConfig:
         return self
 
     def pairs_met(self, samples: int) -> tuple[int, int]:
-        """How many known positives and how many unlabelled samples an anchor meets in a step: M+ and N.
-
-        Args:
-            samples: How many samples there are to train on.
-        """
+        """How many known positives and how many unlabelled samples an anchor meets in a step: M+ and N."""
         return 1, max(1, min(self.batch_size, samples) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineConfig(RunConfig):
+    """A run of a framework that compares embeddings by their cosines."""
+
+    dim: int = setting(128, "dimension of the embeddings that the loss compares", group="loss")
+    temperature: float = setting(0.5, "cosines are divided by it", group="loss")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_temperature(self.temperature)
+        if self.dim < 1:
+            raise ValueError(f"dim is the dimension of the embeddings: expected at least 1, got {self.dim}")
 
 
 def field_names(kind: type[RunConfig]) -> set[str]:
@@ -161,21 +241,28 @@ def field_names(kind: type[RunConfig]) -> set[str]:
     return {each.name for each in dataclasses.fields(kind)}
 
 
+def row_names() -> list[str]:
+    """What a row of a comparison can be.
+
+    A correction, a loss that knows the labels, the untrained encoder, or (for modalities that have them) the features
+    without an encoder.
+    """
+    return [*CORRECTIONS, *ORACLES, UNTRAINED, RAW]
+
+
 def settings_of(correction: str) -> list[str]:
     """The settings that a row of a comparison takes; none for a name that is no row."""
     if correction == ORACLE:
         return ["beta"]
+    if correction in NAMED_ROWS:
+        kind_name, fixed = NAMED_ROWS[correction]
+        return [name for name in settings_of(kind_name) if name not in fixed]
     kind = CORRECTIONS.get(correction)
     return [] if kind is None else [each.name for each in dataclasses.fields(kind)]
 
 
 def check_once(meaning: str, names: Sequence[str]) -> None:
-    """Refuse a list that is empty, or has a name twice.
-
-    Args:
-        meaning: What the names are, as the beginning of a sentence.
-        names: As given.
-    """
+    """Refuse a list that is empty, or has a name twice."""
     if not names or len(set(names)) < len(names):
         raise ValueError(f"{meaning}: expected at least one, each once, got {', '.join(names) or 'none'}")
 

@@ -1,35 +1,32 @@
-"""Where numbers are computed, and in which precision: what this machine has, found out without risking the process."""
+"""The device and the number format of a training, and what this machine supports of them."""
 
 import contextlib
 import os
-import re
 import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 from pucl import processes
-from pucl.precision import full_precision
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 
-STATUS = Path("/proc/self/status")  # Where Linux tells what a process uses.
-PATIENCE = 60.0  # Seconds for a trial of half precision.
+STATUS = Path("/proc/self/status")  # Linux reports the memory of this process here.
+PATIENCE = 60.0  # Seconds to wait for a test of half precision.
 
 
 def choose_device(name: str = "auto") -> torch.device:
     """The device of this process.
 
     Args:
-        name: As torch names it (``cpu``, ``cuda``, ``cuda:1``, ``mps``). ``auto`` is this process's share of NVIDIA's
-            accelerators where there are any, otherwise the CPU.
+        name: A device name of torch (``cpu``, ``cuda``, ``cuda:1``, ``mps``). ``auto`` is a CUDA device if the machine
+            has one, otherwise the CPU. With several processes, each takes a CUDA device of its own.
     """
     cuda = torch.cuda.is_available()
     if name == "auto":
@@ -53,22 +50,14 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on, which may be fewer than the machine has."""
+    """Number of cores that this process may run on. It can be smaller than that of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Let torch compute in half precision where that is safe, for the span of a `with`; in float32 nowhere."""
-    if precision == "float32":
-        return full_precision(device)
-    return torch.autocast(device.type, dtype=getattr(torch, precision))
-
-
 def seed_draws(device: torch.device, seed: int) -> None:
-    """Begin torch's random numbers on the CPU and on this kind of device anew.
+    """Seed torch's random numbers on the CPU and on this device.
 
-    torch.manual_seed does it for every kind there is. For those that are absent it notes who called, and that takes a
-    fifth of a millisecond, which is much for a step on small graphs.
+    torch.manual_seed seeds all kinds of devices. That takes 0.2 ms, which is much for a step on small graphs.
     """
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
@@ -77,13 +66,13 @@ def seed_draws(device: torch.device, seed: int) -> None:
 
 
 def check_precision(device: torch.device, precision: Precision) -> None:
-    """Refuse a precision that kills or misleads a process on this machine, by trying it in a child."""
+    """Refuse a precision that does not work on this machine."""
     if precision not in PRECISIONS:
         raise ValueError(
             f"precision is how exactly to compute: expected one of {', '.join(PRECISIONS)}, got {precision}"
         )
-    if precision != "float32" and (fate := await_half_precision(start_half_precision(precision, device.type))):
-        raise ValueError(f"precision {precision} does not work on {device.type} here ({fate}): take float32")
+    if precision != "float32" and (problem := try_half_precision(precision, device.type)):
+        raise ValueError(f"precision {precision} does not work on {device.type} here ({problem}): take float32")
 
 
 HALF_PRECISION = """
@@ -99,66 +88,50 @@ difference = (product.float() - expected).abs().max().item()
 assert product.dtype == kind, f"autocast gave {product.dtype}"
 assert difference < 0.1 and rows.grad.isfinite().all(), f"the result is off by {difference:.2g}"
 """
-"""A layer, a product and their gradients under autocast, large enough that a processor's matrix unit is used."""
+"""A layer, a matrix product and their gradients under autocast, large enough to use a processor's matrix unit."""
 
 WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-"""Keeps torch from matrix instructions that some virtual processors claim to have and do not have."""
+"""Forbids torch the matrix instructions (AMX) that some virtual processors claim to have and do not have."""
 
 
-def start_half_precision(kind: str, device: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Try half precision in a child, which may die of it."""
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, kind, device],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=child_environment() | (settings or {}),
-    )
+def try_half_precision(kind: str, device: str, settings: dict[str, str] | None = None) -> str:
+    """Try half precision in a child process, since it kills the process on some machines.
 
+    Args:
+        kind: ``"bfloat16"`` or ``"float16"``.
+        device: The kind of device.
+        settings: Environment variables of the child.
 
-def await_half_precision(child: subprocess.Popen[str]) -> str:
-    """How the child of a trial ended, if not well."""
+    Returns:
+        The problem, in words; empty if half precision works.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, kind, device]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (settings or {})
     try:
-        _, errors = child.communicate(timeout=PATIENCE)
+        child = subprocess.run(  # noqa: S603
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
     except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
         return f"no answer in {PATIENCE:.0f} s"
-    return ending(child.returncode, errors)
-
-
-def ending(code: int | None, errors: str) -> str:
-    """What an exit code and the last words mean; nothing for a good end."""
-    if code == 0:
-        return ""
-    if code is not None and code < 0:
-        try:
-            return f"the process died of {signal.Signals(-code).name}"
-        except ValueError:
-            return f"the process died of signal {-code}"
-    lines = errors.strip().splitlines()
-    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt): ", line)]
-    return (named or lines or [f"exit code {code}"])[-1]
-
-
-def child_environment() -> dict[str, str]:
-    """One thread for each child: they are small, and several run side by side."""
-    return os.environ | {"OMP_NUM_THREADS": "1"}
+    if child.returncode < 0:
+        return f"the process died of {signal.Signals(-child.returncode).name}"
+    lines = child.stderr.strip().splitlines() or [f"exit code {child.returncode}"]
+    return lines[-1] if child.returncode else ""
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Forget the peak of what this process did before."""
+    """Let `peak_memory` start again from the memory that is in use now."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif STATUS.exists():
-        with contextlib.suppress(OSError):  # In some containers it is not allowed; then the peak is the process's.
+        with contextlib.suppress(OSError):  # Some containers do not allow it.
             Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory(device: torch.device) -> float:
-    """The most memory that was in use since `reset_peak_memory`, in MiB: of the accelerator, or of this process.
+    """The highest memory use since `reset_peak_memory`, in MiB: of the CUDA device, or of this process.
 
-    Where the system cannot forget an earlier peak (any but Linux), since the process began.
+    Only Linux can reset the peak of a process. Elsewhere it is the peak since the process began.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
@@ -171,10 +144,10 @@ def peak_memory(device: torch.device) -> float:
 
 @contextlib.contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """Take numbers too small for full precision (below 1e-38 in float32) as zero for a while, on CPUs that can.
+    """Round denormal numbers (below 1e-38 in float32) to zero within this context, on CPUs that can.
 
-    Where scores saturate, gradients are full of them, and a matrix product with such numbers is several times as slow.
-    Only for a while, since numpy's own tests of the floating point would find them gone.
+    Saturated scores have many denormal gradients, which make matrix products several times as slow. The setting ends
+    with the context, because numpy checks its floating point numbers and would miss the denormal ones.
     """
     flushed = torch.set_flush_denormal(True)
     try:

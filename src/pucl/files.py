@@ -1,7 +1,6 @@
 """Files that appear whole or not at all."""
 
 import errno
-import io
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 NO_ROOM = {
     errno.ENOSPC: "the disk is full",
@@ -21,92 +20,46 @@ NO_ROOM = {
 
 
 class DiskFullError(OSError):
-    """There is no room for a file. The message has the file, the size that it needs and what is free."""
+    """There is no room for a file. The message has the file, its size if it is known, and what is free."""
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a temporary file and rename it in one step, so that nobody ever finds a part of it.
+def whole_file(path: Path, size: int | None = None) -> Iterator[IO[bytes]]:
+    """Write to a temporary file and rename it in one step, so that a reader never finds a part of it.
 
-    Where there is no room for it, the earlier file is kept and a `DiskFullError` is raised.
+    Args:
+        path: The file.
+        size: Its size in bytes, if known, for the error.
+
+    Raises:
+        DiskFullError: If there is no room for the file. The earlier file is kept.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    raw: _Part | None = None
     try:
-        with _Part(part) as raw, io.BufferedWriter(raw) as file:
+        with part.open("wb") as file:
             yield file
             file.flush()
-            raw.finish()
+            os.fsync(file.fileno())  # Otherwise a power cut could leave the new name on an empty file.
         part.replace(path)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
         part.unlink(missing_ok=True)  # Before the free space is measured.
-        raise DiskFullError(_no_room(path, error, None if raw is None else raw.size)) from error
+        raise DiskFullError(_no_room(path, error.errno, size)) from error
     finally:
         part.unlink(missing_ok=True)
 
 
-class _Part(io.RawIOBase):
-    """A temporary file. Once the disk is full it only counts, so that the size that was needed is known in the end.
-
-    Writers that meet an error themselves report it badly: torch.save ends in a RuntimeError about positions.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb", buffering=0)
-        self._full: OSError | None = None
-        self._position = 0
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        written = len(view)
-        if self._full is None:
-            try:
-                written = self._file.write(view)
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                self._full = error
-                self._file.truncate(0)  # It is of no use any more, and other processes need the room.
-        self._position += written
-        self.size = max(self.size, self._position)
-        return written
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
-        self._position = self._file.seek(start + offset)
-        return self._position
-
-    def finish(self) -> None:
-        """Bring everything to the disk, or raise the error that stopped it."""
-        if self._full is not None:
-            raise self._full
-        os.fsync(self._file.fileno())  # Otherwise a power cut could leave the new name on an empty file.
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _no_room(path: Path, error: OSError, needed: int | None) -> str:
+def _no_room(path: Path, reason: int, needed: int | None) -> str:
     """Why a file cannot be saved, in one sentence."""
     facts = [] if needed is None else [f"it needs {_megabytes(needed)}"]
-    if error.errno == errno.EFBIG:
+    if reason == errno.EFBIG:
         facts.append(f"the limit (ulimit -f) is {_megabytes(resource.getrlimit(resource.RLIMIT_FSIZE)[0])}")
     else:
         with suppress(OSError):
             facts.append(f"{_megabytes(shutil.disk_usage(path.parent).free)} are free in {path.parent}")
     kept = "the earlier file is kept; " if path.exists() else ""
-    reason = NO_ROOM[error.errno or errno.ENOSPC]
-    return f"{path} cannot be saved because {reason}: {', '.join(facts)}; {kept}make room and try again"
+    return f"{path} cannot be saved because {NO_ROOM[reason]}: {', '.join(facts)}; {kept}make room and try again"
 
 
 def _megabytes(size: int) -> str:
@@ -125,8 +78,8 @@ def check_folder(option: str, file: Path | None) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write this, whole or not at all."""
-    with whole_file(path) as file:
+    """Write these bytes, whole or not at all."""
+    with whole_file(path, len(content)) as file:
         file.write(content)
 
 

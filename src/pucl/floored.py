@@ -1,4 +1,4 @@
-"""Warn users whose anchors are mostly at the floor."""
+"""Warn if most anchors are at the floor."""
 
 import os
 import sys
@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from pucl import processes
-from pucl.contrast.objectives import Floor, Outcome
+from pucl.contrast.loss import Outcome
+from pucl.contrast.objectives import Floor
 
 MOST = 0.5  # Share of floored anchors above which users are warned.
-LOOK_EVERY = 128  # Calls between two looks at the floored share on an accelerator, where each look has to wait.
+LOOK_EVERY = 128  # Calls between two checks on an accelerator, where each check has to wait for the device.
 LIBRARIES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))
 
 
@@ -23,8 +24,8 @@ class FloorWatch:
     """Warns when more than half of the anchors are at the floor.
 
     Args:
-        once: Stay silent after the first warning. Otherwise Python's own filter decides, which by default shows equal
-            warnings from one line once.
+        once: Give no second warning. Otherwise Python's warning filter decides; by default it shows equal warnings
+            from one line once.
     """
 
     def __init__(self, *, once: bool) -> None:
@@ -33,7 +34,7 @@ class FloorWatch:
         self._calls = 0
 
     def look(self, outcome: Outcome) -> None:
-        """Warn if this outcome calls for it."""
+        """Warn if more than half of the anchors of this outcome are at the floor."""
         if self._silent or torch.compiler.is_compiling():
             return
         self._calls += 1
@@ -43,11 +44,11 @@ class FloorWatch:
         if floored > MOST and processes.rank() == 0:
             self._silent = self._once
             message = _message(floored, float(outcome.tau_plus), outcome.floor)
-            warnings.warn(message, FlooredWarning, stacklevel=_user_level())
+            warnings.warn(message, FlooredWarning, stacklevel=user_level())
 
 
 def _message(floored: float, tau_plus: float, floor: Floor) -> str:
-    # Rounded down to tens, so that a training does not repeat itself in ever new numbers.
+    # Rounded down to tens, so that Python's filter sees equal warnings during a training.
     who = f"{'all' if floored == 1 else f'at least {int(floored * 10) * 10}%'} of the anchors are at the floor"
     advice = "Lower alpha or tau_plus, raise the temperature, or give more positives"
     if isinstance(floor, str):
@@ -58,7 +59,7 @@ def _message(floored: float, tau_plus: float, floor: Floor) -> str:
     return f"{who} and {effect}: tau' = {tau_plus:.4g} is too large for these similarities. {advice}"
 
 
-def _user_level() -> int:
+def user_level() -> int:
     """The `stacklevel` at which a warning points to the first line outside of pucl and torch."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARIES):

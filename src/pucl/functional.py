@@ -1,60 +1,36 @@
 """The losses as functions: embeddings in, a loss out.
 
-`contrastive_loss` is for a training loop of one's own. It consists of two steps that are public as well: `pair_up` (or
-`pair_views`) says who is compared with whom, and `compare` gives an `Outcome` with the loss of every anchor, the share
-of floored anchors, tau' and the mean similarities.
+`contrastive_loss` is for your own training loop. It takes two steps, which are public as well: `pair_up` (or
+`pair_views`) makes `Pairs` from embeddings, and `corrected_loss` returns an `Outcome`: the loss of every anchor, the
+share of floored anchors, tau' and the mean similarities.
 
-All of them raise a `FlooredWarning` when more than half of the anchors are at the floor.
+All of them give a `FlooredWarning` if more than half of the anchors are at the floor.
 """
 
 from typing import Literal
 
-from pucl.contrast.compare import ObjectiveName
-from pucl.contrast.compare import compare as compare_silently
+from pucl.contrast import loss as contrast
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import Floor, Outcome, Reduction, reduce
+from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, reduce
+from pucl.contrast.objectives import Floor
 from pucl.contrast.pairing import Temperature, pair_local_global, pair_up, pair_views
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch
 from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Outcome", "compare", "contrastive_loss", "local_global_loss", "pair_local_global", "pair_up", "pair_views"]
+__all__ = [
+    "Outcome",
+    "contrastive_loss",
+    "corrected_loss",
+    "local_global_loss",
+    "pair_local_global",
+    "pair_up",
+    "pair_views",
+]
 
-_floor_watch = FloorWatch(once=False)  # Functions have no state of their own: Python's filter avoids repetitions.
-
-
-def compare(
-    pairs: Pairs,
-    correction: Correction,
-    *,
-    objective: ObjectiveName = "infonce",
-    floor: Floor = "auto",
-    streaming: bool | None = None,
-    expected: int | None = None,
-) -> Outcome:
-    """Average the unlabelled samples under a correction, and take the loss of every anchor.
-
-    Args:
-        pairs: Who is compared with whom; see `pair_up`, `pair_views` and `pair_local_global`.
-        correction: How unlabelled samples are read; see `pucl.corrections`.
-        objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
-        streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
-        expected: How many unlabelled samples there will be once a queue of them is full. None: as many as now.
-
-    Example:
-        >>> import torch
-        >>> from pucl.corrections import PUCL
-        >>> outcome = compare(pair_views([torch.randn(8, 16), torch.randn(8, 16)]), PUCL(alpha=0.12, c=0.1))
-        >>> loss, share = outcome.loss.mean(), outcome.floored
-    """
-    outcome = compare_silently(
-        pairs, correction, objective=objective, floor=floor, streaming=streaming, expected=expected
-    )
-    _floor_watch.look(outcome)
-    return outcome
+_floor_watch = FloorWatch(once=False)  # Functions have no state: Python's warning filter prevents repetitions.
 
 
 def contrastive_loss(
@@ -74,25 +50,26 @@ def contrastive_loss(
     normalize: bool = True,
     streaming: bool | None = None,
 ) -> Float[Tensor, "*reduced"]:
-    """The corrected loss of anchors against given positives and given unlabelled samples.
+    """The corrected loss of anchors with given positives and given unlabelled samples.
 
     Args:
         query: One embedding per anchor.
-        positive: Its positive, or several.
-        unlabelled: Samples of which nothing is known, shared by all anchors or a set for each.
-        correction: How they are read; see `pucl.corrections`.
-        temperature: What cosines are divided by, > 0. May be a tensor, and is then learnt with the rest.
-        reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"`` for one value each.
+        positive: One or several positives of each anchor.
+        unlabelled: Unlabelled samples: one set that all anchors share, or one set for each anchor.
+        correction: How to treat the unlabelled samples; see `pucl.corrections`.
+        temperature: Cosines are divided by it, > 0. A tensor receives a gradient.
+        reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"`` for one value per anchor.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of the unlabelled mean; see `Floor`.
-        mask: True where an unlabelled sample counts for an anchor.
-        positive_mask: True where a positive counts, for anchors with unequal numbers of them.
-        query_ids: Which sample each anchor is of. It is never compared with an unlabelled sample of its own id.
-        unlabelled_ids: Which sample each unlabelled embedding is of.
-        normalize: Divide embeddings by their length. Off: they are of length one already.
-        streaming: Never hold the anchors x unlabelled matrix. None: where that is faster.
+        floor: Lower limit of the estimate over negatives: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of
+            the unlabelled mean; see `pucl.contrast.objectives.Floor`.
+        mask: True where an unlabelled sample counts for an anchor. None: everywhere.
+        positive_mask: True where a positive counts, if anchors have different numbers of positives.
+        query_ids: Id of each anchor's sample. An anchor is not compared with unlabelled samples that have its id.
+        unlabelled_ids: Id of each unlabelled sample.
+        normalize: Divide embeddings by their length. If False, they must have length one already.
+        streaming: Whether to compute without holding the anchors x unlabelled matrix. None: where that is faster.
 
-    Half precision is computed in float32; otherwise mixed precisions in the better one.
+    Embeddings in half precision are computed in float32. Of two precisions, the higher one is used.
 
     Example:
         >>> import torch
@@ -111,7 +88,8 @@ def contrastive_loss(
         unlabelled_ids=unlabelled_ids,
         normalize=normalize,
     )
-    return reduce(compare(pairs, correction, objective=objective, floor=floor, streaming=streaming).loss, reduction)
+    outcome = corrected_loss(pairs, correction, objective=objective, floor=floor, streaming=streaming)
+    return reduce(outcome.loss, reduction)
 
 
 def local_global_loss(
@@ -125,18 +103,19 @@ def local_global_loss(
     streaming: bool | None = None,
     compat: Literal["hcl"] | None = None,
 ) -> Float[Tensor, "*reduced"]:
-    """InfoGraph's loss: nodes against their own graph and, unlabelled, the other graphs of the batch.
+    """InfoGraph's loss. Nodes are anchors; their graph is positive, the other graphs of the batch are unlabelled.
 
     Args:
         local: One embedding per node.
         whole: One embedding per graph.
-        graph_of: The graph of each node.
-        correction: How the other graphs are read.
-        reduction: ``"mean"`` or ``"sum"`` over the nodes, or ``"none"``.
-        floor: ``"auto"`` or ``"temperature"`` (here both are zero, the least value of softplus), or a share of the
+        graph_of: Row of each node's graph in `whole`.
+        correction: How to treat the other graphs; see `pucl.corrections`.
+        reduction: ``"mean"`` or ``"sum"`` over the nodes, or ``"none"`` for one value per node.
+        floor: ``"auto"`` or ``"temperature"`` (both are zero here, the least value of softplus), or a share of the
             unlabelled mean.
-        streaming: Never hold the nodes x graphs matrix. None: where that is faster.
-        compat: ``"hcl"`` for HCL's published graph loss, sign defects included, to have its numbers again.
+        streaming: Whether to compute without holding the nodes x graphs matrix. None: where that is faster.
+        compat: ``"hcl"`` for the graph loss that HCL's authors published, with its sign errors. It reproduces their
+            numbers.
     """
     if compat == "hcl":
         if reduction != "mean":
@@ -146,5 +125,39 @@ def local_global_loss(
     if compat is not None:
         raise ValueError(f"compat names a published behaviour to reproduce: expected 'hcl' or None, got {compat!r}")
     pairs = pair_local_global(local, whole, graph_of)
-    outcome = compare(pairs, correction, objective="jensen_shannon", floor=floor, streaming=streaming)
+    outcome = corrected_loss(pairs, correction, objective="jensen_shannon", floor=floor, streaming=streaming)
     return reduce(outcome.loss, reduction)
+
+
+def corrected_loss(
+    pairs: Pairs,
+    correction: Correction,
+    *,
+    objective: ObjectiveName = "infonce",
+    floor: Floor = "auto",
+    streaming: bool | None = None,
+    expected: int | None = None,
+) -> Outcome:
+    """Average the unlabelled samples under a correction, and compute the loss of every anchor.
+
+    Args:
+        pairs: Anchors, positives and unlabelled samples, from `pair_up`, `pair_views` or `pair_local_global`.
+        correction: How to treat the unlabelled samples; see `pucl.corrections`. For a correction that learns, pass what
+            its state returned from ``read(pairs)``.
+        objective: ``"infonce"`` or ``"jensen_shannon"``.
+        floor: Lower limit of the estimate over negatives: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of
+            the unlabelled mean; see `pucl.contrast.objectives.Floor`.
+        streaming: Whether to compute without holding the anchors x unlabelled matrix. None: where that is faster.
+        expected: Number of unlabelled samples that a queue will hold once it is full. None: as many as there are now.
+
+    Example:
+        >>> import torch
+        >>> from pucl.corrections import PUCL
+        >>> outcome = corrected_loss(pair_views([torch.randn(8, 16), torch.randn(8, 16)]), PUCL(alpha=0.12, c=0.1))
+        >>> loss, share = outcome.loss.mean(), outcome.floored
+    """
+    outcome = contrast.corrected_loss(
+        pairs, correction, objective=objective, floor=floor, streaming=streaming, expected=expected
+    )
+    _floor_watch.look(outcome)
+    return outcome

@@ -1,7 +1,7 @@
-"""Embeddings that outlive their batch: a queue of recent ones, a bank of all of them.
+"""Embeddings that are kept after their batch: a queue of the most recent ones, and a bank with one for each sample.
 
-Both are modules whose buffers are saved with everything else, and both remember which sample an embedding is
-of, so that an anchor need never be compared with itself.
+Both are modules: their buffers are saved with the model. Both know the sample of each embedding, so that an anchor is
+not compared with itself.
 """
 
 from typing import Any
@@ -12,18 +12,18 @@ from torch import nn
 from pucl.contrast.embeddings import SHORTEST
 from pucl.shapes import Float, Int, Tensor
 
-UNKNOWN = -1  # The id of an embedding whose sample nobody named.
+UNKNOWN = -1  # The id of an embedding whose sample is not known.
 
 
 class Queue(nn.Module):
     """The most recent embeddings, first in, first out.
 
-    It starts empty, not with noise, and wraps around entry by entry: with a size that is no multiple of the
-    batch, no key is dropped and none is older than `size` others.
+    It starts empty, not with noise, and wraps around entry by entry. Even if its size is no multiple of the batch, no
+    key is dropped, and the oldest keys are replaced first.
 
     Args:
-        size: How many embeddings it holds.
-        dim: Their dimension; None takes it from the first that come (or from a loaded state).
+        size: Number of embeddings that it holds.
+        dim: Dimension of the embeddings; None takes it from the first embeddings (or from a loaded state).
     """
 
     keys: Float[Tensor, "size dim"]
@@ -42,12 +42,12 @@ class Queue(nn.Module):
         self.register_buffer("ids", torch.full((size,), UNKNOWN))
         self.register_buffer("position", torch.tensor(0))
         self.register_buffer("filled", torch.tensor(0))
-        self._full = False  # Known without asking the device, once it is.
+        self._full = False  # Once it is full, the device is not asked again.
 
     def contents(self) -> tuple[Float[Tensor, "filled dim"], Int[Tensor, " filled"]]:
-        """Embeddings and ids of what has come so far, in no particular order.
+        """Copies of the embeddings so far and of their ids, in no particular order.
 
-        They are copies: a backward pass needs what was compared, and `push` writes over it.
+        Copies, since the backward pass needs them and `push` overwrites the originals.
         """
         if not self._full:
             filled = int(self.filled)
@@ -57,7 +57,7 @@ class Queue(nn.Module):
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None) -> None:
-        """Put embeddings in the place of the oldest ones; of more than `size` at once, the last stay."""
+        """Replace the oldest embeddings by these. Of more than `size` at once, the last are kept."""
         if keys.ndim != 2:
             raise ValueError(
                 f"keys go into the queue row by row: expected the shape [batch, dim], got {tuple(keys.shape)}"
@@ -77,20 +77,20 @@ class Queue(nn.Module):
             raise ValueError(
                 f"ids name the sample of each key: expected {batch} integers, got {ids.dtype} {list(ids.shape)}"
             )
-        # One step that went wrong must not spoil all that are compared with it: such a key is similar to nothing.
+        # A key with NaN would spoil every later step. As a zero vector it has similarity 0 to everything.
         keys = torch.where(keys.isfinite().all(dim=1, keepdim=True), keys, 0.0)
         keys, ids = keys[-self.size :], ids[-self.size :]
         start = self.position + (batch - len(keys))
-        places = (start + torch.arange(len(keys), device=keys.device)) % self.size
-        self.keys.index_copy_(0, places, keys.to(self.keys.dtype))
-        self.ids.index_copy_(0, places, ids.to(torch.int64))
+        indices = (start + torch.arange(len(keys), device=keys.device)) % self.size
+        self.keys.index_copy_(0, indices, keys.to(self.keys.dtype))
+        self.ids.index_copy_(0, indices, ids.to(torch.int64))
         self.position.copy_((self.position + batch) % self.size)
         self.filled.copy_((self.filled + batch).clamp_max(self.size))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         wrong = self._wrong_in({name: state_dict.get(prefix + name) for name in ("keys", "position", "filled")})
         if wrong:
-            args[-1].extend(wrong)  # What torch raises all at once, when every part of a model has been loaded.
+            args[-1].extend(wrong)  # torch collects these and raises them together when all parts are loaded.
             return
         saved = state_dict.get(prefix + "keys")
         if saved is not None and self._dim is None and saved.shape[1] != self.keys.shape[1]:
@@ -99,7 +99,7 @@ class Queue(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _wrong_in(self, saved: dict[str, Tensor | None]) -> list[str]:
-        """What no queue of this size can have been saved with, in sentences."""
+        """Messages about values that no queue of this size can have saved."""
         keys, wrong = saved["keys"], []
         if keys is not None and (keys.ndim != 2 or len(keys) != self.size):
             return [f"keys of the saved queue: expected the shape [{self.size}, dim], got {tuple(keys.shape)}"]
@@ -122,13 +122,13 @@ class Queue(nn.Module):
 
 
 class Bank(nn.Module):
-    """One embedding for every sample of the data, each a moving average of that sample's own.
+    """One embedding for every sample of the data, a moving average of the embeddings of that sample.
 
     Args:
         size: Number of samples.
         dim: Dimension of the embeddings.
         momentum: Share of the old entry that stays at an update, 0 <= momentum < 1.
-        generator: Source of the random unit vectors it starts with.
+        generator: Random generator for the initial unit vectors.
     """
 
     entries: Float[Tensor, "size dim"]
@@ -146,10 +146,10 @@ class Bank(nn.Module):
 
     @torch.no_grad()
     def update(self, ids: Int[Tensor, " batch"], embeddings: Float[Tensor, "batch dim"]) -> None:
-        """Move the entries of these samples towards their new embeddings, and back to unit length."""
+        """Move the entries of these samples towards their new embeddings, and normalise them."""
         ids, finite = ids.to(torch.int64), embeddings.isfinite().all(dim=1, keepdim=True)
         moved = self.momentum * self.entries[ids] + (1 - self.momentum) * _to_unit(embeddings)
-        # One step that went wrong must not spoil an entry for ever.
+        # An embedding with NaN must not spoil the entry for good.
         self.entries.index_copy_(0, ids, torch.where(finite, _to_unit(moved).to(self.entries.dtype), self.entries[ids]))
 
     def extra_repr(self) -> str:

@@ -1,7 +1,7 @@
-"""What a modality is: a kind of sample, with its data, its words, and what a run does with them.
+"""What a modality is: a kind of sample, with its data, views, encoders and words.
 
-A modality is a folder. It has a `Task` for the data of a run, a `Trained` for the encoder of a finished one, and one
-`Modality` that names them; frameworks refer to it.
+A modality is a folder. It has a configuration, a `Task` for the data of a run, a `Trained` for the encoder of a
+finished run, and a `Modality` that names them. `pucl.modalities` has the table of modalities.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pucl.config import RunConfig
-from pucl.training.framework import Framework
+from pucl.data.source import Source
+from pucl.training.framework import Batch, Framework
 from pucl.training.loop import SampleSet
 
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Features = NDArray[np.float32]
 
+EncoderSource = str | nn.Module | Callable[..., nn.Module]
+"""What makes an encoder: a name or import path, a class or function, or a module that is used as it is."""
+
 Progress = Callable[[int, int], None]
-"""Told how many samples are done, and of how many."""
+"""Called with the number of samples that are done, and of all."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,8 +35,7 @@ class EmbeddedSamples:
     """The samples whose features a run keeps under the name ``train``.
 
     Args:
-        count: How many.
-        labels: Their classes; None where they are not known.
+        labels: Their classes; None if unknown.
         classes: Names of the classes.
     """
 
@@ -43,7 +46,7 @@ class EmbeddedSamples:
 
 @runtime_checkable
 class Task(Protocol):
-    """The data of a run, and what is done with them before and after the training."""
+    """The data of a run: how they are trained on, measured and shown."""
 
     @property
     def samples(self) -> SampleSet[Any]:
@@ -52,17 +55,17 @@ class Task(Protocol):
 
     @property
     def labels(self) -> Labels | None:
-        """Their classes, for the oracle; None where they are not known."""
+        """Their classes, for the oracle; None if unknown."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the data."""
+        """Notes on the data for the user."""
         ...
 
     @property
     def shape(self) -> Any:
-        """The shape of the samples, for which a framework is built."""
+        """The shape of the samples: what a framework must know of them to be built."""
         ...
 
     @property
@@ -71,35 +74,38 @@ class Task(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """What distinguishes these data from others, with their labels, without reading them all."""
+        """Counts and checksums that distinguish these data and their labels from others. It need not read all."""
         ...
 
     def need_packages(self) -> None:
-        """Raise if a package is missing that evaluation will need, before a training begins."""
+        """Raise if a package is missing that evaluation needs. It is called before the training."""
         ...
 
-    def monitor(self, framework: nn.Module) -> Callable[[], float] | None:
-        """A function that measures the accuracy of nearest neighbours among training samples; None without labels."""
+    def monitor(self, framework: nn.Module) -> Callable[[], dict[str, float]] | None:
+        """A function that measures embeddings of training samples, by probe; None without labels."""
         ...
 
     def can_be_probed(self) -> bool:
-        """Whether there are labels of at least two classes to measure by."""
+        """Whether there are the labels that probes need, of at least two classes."""
         ...
 
     def evaluate(self, framework: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Accuracies of classifiers on frozen features, 0 to 1, and the features themselves."""
+        """The numbers of the probes, and the features themselves."""
         ...
 
     def about(self, framework: Framework[Any]) -> dict[str, Any]:
-        """What someone needs to know who has nothing but the weights: ``features``, and more."""
+        """The note of the encoder file, for users who have only that file: ``features``, and more."""
         ...
 
     def thumbnails(self, indices: Indices, budget: int) -> tuple[dict[str, Any], str]:
-        """Some of the embedded samples, drawn small for a page, and a note on them.
+        """Some of the embedded samples, small enough for a page, and a note on them.
+
+        The ``kind`` says how the page shows them: ``"sheet"`` for pictures on one sheet (`pucl.images.thumbnails`),
+        ``"drawings"`` for nodes and edges (`pucl.graphs.thumbnails`), ``"texts"`` for a list ``texts`` of strings.
 
         Args:
-            indices: Which samples.
-            budget: Bytes that they may take.
+            indices: Indices of the samples.
+            budget: Number of bytes that they may take.
         """
         ...
 
@@ -111,7 +117,7 @@ class EmbeddedData:
     Args:
         arrays: By name: features, labels, names and classes, as a ``.npz`` file holds them.
         rows: All features as one array, [sample, feature].
-        parts: How many samples each part has; empty for data that are not in parts.
+        parts: The number of samples of each part; empty for data without parts.
     """
 
     arrays: dict[str, NDArray[Any]]
@@ -124,10 +130,8 @@ class ShownSamples:
     """Some samples and their features, for a figure.
 
     Args:
-        part: Which samples they are chosen from, such as ``"test"``.
-        indices: Which of those.
-        rows: Their features.
-        labels: Their classes; None where they are not known.
+        part: The samples that they are chosen from, in words: ``"test images"``.
+        indices: Their indices among those.
         classes: Names of the classes.
     """
 
@@ -144,10 +148,9 @@ class ComparedSamples:
 
     Args:
         cosines: [anchor, anchor].
-        pairs: Which of them are pairs of different samples, each once.
-        positive: Cosines of known positives; None where there are none.
-        labels: Classes of the anchors; None where they are not known.
-        samples: How many samples the anchors were chosen from.
+        pairs: True for each pair of different samples, once.
+        positive: Cosines of known positives; None if there are none.
+        samples: Number of samples that the anchors were chosen from.
     """
 
     cosines: Tensor
@@ -185,46 +188,50 @@ class Trained(Protocol):
     ) -> EmbeddedData:
         """Embed a data set.
 
-        Args:
-            source: A known name or a path.
-            root: Where data are.
-            progress: Told how far the work is.
-            note: Told what a user should know of the data.
+        `source` is a known name or a path. `progress` is called after each batch, `note` with each note on the data.
         """
         ...
 
     def evaluate(
         self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
     ) -> tuple[dict[str, float], int]:
-        """Fit classifiers anew; their accuracies, 0 to 1, and on how many samples they were fitted.
+        """Measure with probes: their numbers, and the number of training samples.
 
-        Args:
-            probes: Which; None for the usual ones.
-            source: A known name or a path; None for the run's own data.
-            root: Where data are.
-            progress: Told how far the embedding is.
+        By default the probes and the data are those of the run.
         """
         ...
 
     def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
-        """Choose samples of the run's data and embed them.
-
-        Args:
-            choose: Chooses indices, given labels and count.
-            root: Where data are.
-        """
+        """Embed some samples of the run's data; `choose` returns their indices, given labels and count."""
         ...
 
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare training samples with each other, in the space in which the loss compares.
+        """Compare some training samples with each other, in the space in which the loss compares.
 
-        Args:
-            choose: Chooses indices, given the count.
-            root: Where data are.
-            generator: Source of random views.
+        `choose` returns their indices, given the count. The generator is the source of random views.
         """
+        ...
+
+
+@runtime_checkable
+class Views(Protocol):
+    """Random views of samples, for frameworks that compare two views of a sample."""
+
+    def see(self, batch: Batch[Any], /) -> Any:
+        """One random view of each sample of a step, ready for the encoder.
+
+        Every process draws the random numbers of the whole step, and uses those of its own part of the batch.
+        """
+        ...
+
+    def __call__(self, samples: Any, generator: torch.Generator, /) -> Any:
+        """One random view of each of these samples."""
+        ...
+
+    def plain(self, samples: Any, /) -> Any:
+        """Prepare samples for the encoder without random choices, for evaluation."""
         ...
 
 
@@ -233,15 +240,26 @@ class Modality:
     """A kind of sample.
 
     Args:
-        name: What many of them are called in results: ``"images"``.
-        unit: What one is called: ``"image"``.
+        name: What several samples are called: ``"images"``. The table of modalities has it under this name.
+        unit: What one sample is called: ``"image"``.
         word: What users call data of this kind: ``"pictures"``.
-        knows: Whether data of this name are known.
+        config: The settings of its runs. The settings of a framework are added to them.
+        sources: The data sets that are known by name.
+        find_source: Finds one of them by what a user calls it; None if it is unknown.
+        paths: What a path to data of this kind can be, in words.
+        columns: What `Source.samples`, `classes` and `size` are called in a table.
+        reads: Whether the file or directory of this path holds data of this kind.
         open: Opens the data of a run: ``open(config, root)``.
-        shape_of: The shape that an encoder file tells of; see `Task.shape`. Raises `MismatchError`.
+        shape_of: Reads `Task.shape` from the note of an encoder file. Raises `MismatchError`.
         revive: Makes the `Trained` of a framework with its weights: ``revive(config, framework, about)``.
+        make_views: Makes the random views of a run: ``make_views(config, shape)``. None where samples have no random
+            views; frameworks that compare views then refuse them.
+        make_encoder: Makes the encoder of views, with random weights: ``make_encoder(config, shape, source)``. It is a
+            module with an attribute ``features``, the dimension of its output. The source is the `EncoderSource` that
+            the caller gave, or None.
         probed_on: What accuracies are measured on, in words.
-        labels_needed: What it takes to measure them, in words.
+        labels_needed: Which labels this takes, in words.
+        recipes: By recipe (``"paper"``, ``"small"``): settings that all frameworks change.
         first_look: By data: settings of a first look.
         extra_rows: Rows of a comparison beside those that all modalities have.
         side_by_side: Whether runs are so small that several are best run at a time.
@@ -252,14 +270,26 @@ class Modality:
     name: str
     unit: str
     word: str
-    knows: Callable[[str], bool]
+    config: type[RunConfig]
+    sources: Mapping[str, Source[Any]]
+    find_source: Callable[[str], Source[Any] | None]
+    paths: str
+    columns: tuple[str, str, str]
+    reads: Callable[[Path], bool]
     open: Callable[[Any, Path | None], Task]
     shape_of: Callable[[Mapping[str, Any]], Any]
     revive: Callable[[Any, Any, Mapping[str, Any]], Trained]
+    make_views: Callable[[Any, Any], Views] | None = None
+    make_encoder: Callable[[Any, Any, EncoderSource | None], nn.Module] | None = None
     probed_on: str
     labels_needed: str
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     first_look: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     extra_rows: tuple[str, ...] = ()
     side_by_side: bool = False
     most_maps: int = 8
     most_points: int = 100_000
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a data set of this name."""
+        return self.find_source(name) is not None

@@ -1,4 +1,4 @@
-"""How exactly to compute, where torch.autocast would decide otherwise."""
+"""Full precision inside torch.autocast."""
 
 import contextlib
 from contextlib import AbstractContextManager
@@ -7,7 +7,7 @@ import torch
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Keep torch.autocast from halving the precision, for the span of a `with`; nothing, where it is off."""
+    """A context in which torch.autocast is off. It costs nothing if autocast is off already."""
     if not torch.is_autocast_enabled(device.type):
         return contextlib.nullcontext()
     return torch.autocast(device.type, enabled=False)

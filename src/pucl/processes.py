@@ -1,10 +1,10 @@
-"""Many processes as one: the only place that knows of torch.distributed.
+"""Several processes that work as one. This is the only file that uses torch.distributed.
 
-A loss gathers the embeddings of all processes, takes the loss of its own anchors against all of them, and scales it so
-that the *average* of the processes' gradients, which is what DistributedDataParallel forms, is the gradient of one
-process that holds the whole batch. ``pucl doctor --world-size 2`` checks that it is so.
+A loss gathers the embeddings of all processes and computes the loss of its own anchors against all of them. It is
+scaled so that the *average* of the processes' gradients, which DistributedDataParallel computes, is the gradient of one
+process with the whole batch. ``pucl doctor --world-size 2`` checks this.
 
-Alone, or without torch.distributed, every function here gives what one process has.
+In a single process, or without torch.distributed, every function returns the result for that process.
 """
 
 import functools
@@ -29,8 +29,8 @@ _Result = TypeVar("_Result")
 def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Let torch.compile call this function without looking inside.
 
-    It would make asynchronous copies of the collective calls and may reorder them by size; processes with batches of
-    different sizes would then wait for each other in different places.
+    It would make the collective calls asynchronous and may reorder them by size. Processes with batches of different
+    sizes would then wait for each other at different calls.
     """
     left_out: Callable[_Arguments, _Result] | None = None
 
@@ -45,25 +45,25 @@ def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_A
 
 
 def world_size() -> int:
-    """How many processes work together; 1 without torch.distributed."""
+    """Number of processes that work together; 1 without torch.distributed."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this one is."""
+    """Number of this process, from 0."""
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 @_outside_compilation
 def gather_sizes(count: int, device: torch.device, *, alike: Mapping[str, int] | None = None) -> list[int]:
-    """This number of every process, by rank.
+    """The count of every process, by rank.
 
     Args:
-        count: The number of this process: how many rows it is about to `gather`.
-        device: Where its tensors are.
-        alike: Facts that must be the same everywhere, by name, such as the dimension of the rows. Where they differ,
-            every process raises the same error here; without that the processes would wait for each other in vain, or
-            take each other's numbers for something else. They travel with `count`, at no further cost.
+        count: Number of rows that this process is about to `gather`.
+        device: Device of its tensors.
+        alike: Named values that must be equal in all processes, such as the dimension of the rows. If they differ,
+            every process raises the same error. Otherwise the processes would wait for each other forever, or
+            misread each other's numbers. They are sent together with `count`, at no extra cost.
     """
     alike = alike or {}
     if world_size() == 1:
@@ -81,14 +81,14 @@ def gather_sizes(count: int, device: torch.device, *, alike: Mapping[str, int] |
 
 @_outside_compilation
 def gather(tensor: Tensor, sizes: list[int]) -> Tensor:
-    """The rows of all processes, by rank; a gradient goes back to the process that each row came from.
+    """The rows of all processes, by rank. The gradient of a row returns to the process that it came from.
 
-    The gradient of a row is the sum of what all processes found out about it. It is summed while the backward pass
-    runs, so if one process calls ``backward`` all must, and the rows must need a gradient in all processes or in none.
+    The gradient of a row is the sum of its gradients in all processes, computed during the backward pass. So if one
+    process calls ``backward``, all must, and the rows must need a gradient in all processes or in none.
 
     Args:
-        tensor: Rows of this process, of any type; those without gradient (ids, labels) stay without.
-        sizes: How many rows each process has, from `gather_sizes`. They may differ.
+        tensor: Rows of this process, of any type. Tensors without gradient (ids, labels) get none.
+        sizes: Number of rows of each process, from `gather_sizes`. They may differ.
     """
     if len(sizes) != world_size() or len(tensor) != sizes[rank()]:
         raise ValueError(
@@ -108,7 +108,7 @@ def sum_over_processes(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape
 
 
 def sum_with_gradient(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The sum of this tensor over all processes; the gradient is what all processes together found out about it."""
+    """The sum of this tensor over all processes. Its gradient is the sum of the processes' gradients."""
     if world_size() == 1:
         return tensor
     total: Tensor = _Sum.apply(tensor)  # type: ignore[no-untyped-call]
@@ -117,11 +117,7 @@ def sum_with_gradient(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"
 
 @torch.no_grad()
 def average(tensors: Iterable[Tensor]) -> None:
-    """Replace each of these tensors by its mean over all processes, in one exchange for each type of number.
-
-    Args:
-        tensors: Gradients, or running statistics: the same ones, in the same order, in every process.
-    """
+    """Replace each of these tensors by its mean over all processes, in one exchange for each type of number."""
     by_type: dict[torch.dtype, list[Tensor]] = {}
     for tensor in tensors if world_size() > 1 else ():
         by_type.setdefault(tensor.dtype, []).append(tensor)
@@ -131,11 +127,20 @@ def average(tensors: Iterable[Tensor]) -> None:
             tensor.copy_(values.view_as(tensor))
 
 
+@torch.no_grad()
+def copy_from_first(tensors: Iterable[Tensor]) -> None:
+    """Replace each of these tensors by that of the first process."""
+    for tensor in tensors if world_size() > 1 else ():
+        values = tensor.contiguous()
+        dist.broadcast(values, src=0)
+        tensor.copy_(values)
+
+
 def average_gradients(module: nn.Module) -> None:
     """Give every process the mean of all processes' gradients.
 
-    A parameter that has a gradient here but not there (or not yet) would throw the exchange out of step, so those
-    without one send zeros.
+    A parameter may have a gradient in one process and none in another. All have to take part in the exchange, so those
+    without a gradient send zeros.
     """
     if world_size() == 1:
         return
@@ -146,14 +151,14 @@ def average_gradients(module: nn.Module) -> None:
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether this is so in any process: all of them are told the same."""
+    """Whether the flag is set in any process; the result is the same in all of them."""
     return flag if world_size() == 1 else bool(_all_reduce(torch.tensor([int(flag)], device=device)))
 
 
 def from_first(function: Callable[[], _Result]) -> _Result:
-    """What a function gives in the first process, in all of them; where it raises a ValueError or OSError, all do.
+    """Call a function in the first process and return its result in all. If it raises ValueError or OSError, all do.
 
-    For what only one may do, such as reading and writing the run's directory.
+    For work that only one process may do, such as reading and writing the run's directory.
     """
     if world_size() == 1:
         return function()
@@ -164,7 +169,10 @@ def from_first(function: Callable[[], _Result]) -> _Result:
             answer[0] = function()
         except (ValueError, OSError) as error:
             raised = error
-            answer[1:] = [isinstance(error, OSError), str(error)]  # Its words: not every error travels.
+            answer[1:] = [
+                isinstance(error, OSError),
+                str(error),
+            ]  # Only its text is sent: not every error can be pickled.
     dist.broadcast_object_list(answer, src=0)
     if raised is not None:
         raise raised
@@ -175,31 +183,31 @@ def from_first(function: Callable[[], _Result]) -> _Result:
 
 
 def launched() -> bool:
-    """Whether torchrun (or what sets the same variables) started this process as one of several."""
+    """Whether torchrun, or a launcher that sets the same variables, started this process as one of several."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 def restarted() -> bool:
-    """Whether torchrun started these processes anew, after one of them died."""
+    """Whether torchrun restarted these processes after one of them died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 @contextmanager
 def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours=6)) -> Iterator[None]:
-    """Work with the processes that torchrun started beside this one; alone where it started none.
+    """Work together with the processes that torchrun started; alone if it started none.
 
     Args:
-        device: Of this process. Accelerators of NVIDIA talk by NCCL, everything else by gloo.
-        timeout: How long to wait for each other before giving up: longer than the first may take to read a large
-            folder while the others wait. When one dies, torchrun ends the others at once.
+        device: Device of this process. NVIDIA GPUs communicate by NCCL, everything else by gloo.
+        timeout: How long processes wait for each other: longer than the first may take to read a large directory. If
+            one dies, torchrun ends the others at once.
     """
     if not launched():
         yield
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    # torchrun keeps one store for all its attempts: without names of its own, an attempt may find the address of a
-    # process that died, and wait for it for ever.
+    # torchrun uses one store for all its attempts. Without a prefix, an attempt may find the address of a process that
+    # died, and wait for it forever.
     meeting, number, count = next(dist.rendezvous("env://", timeout=timeout))  # type: ignore[attr-defined]
     store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", meeting)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
@@ -211,26 +219,26 @@ def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours
 
 
 def local_rank() -> int:
-    """Which process of this machine this one is."""
+    """Number of this process among those of this machine."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def gloo_is_available() -> bool:
-    """Whether processes can work together on any machine, with or without an accelerator."""
+    """Whether torch has gloo, with which processes can work together without an accelerator."""
     return dist.is_available() and dist.is_gloo_available()
 
 
 @contextmanager
 def gloo_world(meeting: Path, *, number: int, count: int, timeout: timedelta) -> Iterator[None]:
-    """Work with other processes of this machine that meet at the same file.
+    """Work together with other processes of this machine that use the same file.
 
-    A file, unlike a port, is never in use by somebody else.
+    A file, unlike a port, cannot be in use by another program.
 
     Args:
-        meeting: A file that does not exist yet; it is removed in the end.
-        number: Which of the processes this one is, from 0.
-        count: How many there are.
-        timeout: How long to wait for each other before giving up.
+        meeting: A file that does not exist yet; it is removed at the end.
+        number: Number of this process, from 0.
+        count: Number of processes.
+        timeout: How long processes wait for each other.
     """
     store = dist.FileStore(str(meeting), count)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=number, world_size=count, timeout=timeout)
@@ -241,7 +249,7 @@ def gloo_world(meeting: Path, *, number: int, count: int, timeout: timedelta) ->
 
 
 class _Gather(torch.autograd.Function):
-    """Gather whose backward pass adds up what every process found out about each row."""
+    """Gather; the backward pass adds the gradients of all processes for each row."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, sizes: list[int]) -> Tensor:
@@ -254,14 +262,14 @@ class _Gather(torch.autograd.Function):
         return torch.cat([part[:size] for part, size in zip(_all_gather(padded), sizes, strict=True)])
 
     @staticmethod
-    @once_differentiable  # A second derivative would go through the sum as if it were not there: better none.
+    @once_differentiable  # A second derivative would ignore the sum: better an error.
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         start = sum(ctx.sizes[: rank()])
         return _all_reduce(gradients[0])[start : start + ctx.sizes[rank()]], None
 
 
 class _Sum(torch.autograd.Function):
-    """Sum whose backward pass adds up what every process found out about it."""
+    """Sum; the backward pass adds the gradients of all processes."""
 
     @staticmethod
     def forward(_ctx: Any, tensor: Tensor) -> Tensor:
@@ -274,14 +282,14 @@ class _Sum(torch.autograd.Function):
 
 
 def _all_gather(tensor: Tensor) -> Tensor:
-    """The tensors of all processes, of one shape everywhere, stacked by rank."""
+    """The tensors of all processes, which have the same shape, stacked by rank."""
     everywhere = tensor.new_empty(world_size(), *tensor.shape)
     dist.all_gather(list(everywhere), tensor.detach().contiguous())
     return everywhere
 
 
 def _all_reduce(tensor: Tensor) -> Tensor:
-    """The sum over all processes, of a tensor with whatever strides."""
+    """The sum over all processes of a tensor with any strides."""
     total = tensor.clone(memory_format=torch.contiguous_format)
     if world_size() > 1:
         dist.all_reduce(total)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from pucl.texts import printable, say
@@ -38,11 +37,6 @@ class StatusArea:
         """Whether the area can be redrawn."""
         return self._console is not None
 
-    @property
-    def height(self) -> int:
-        """Lines of the terminal; 0 if the area is not live."""
-        return self._console.height if self._console else 0
-
     def show(self, draw: "Callable[[], RenderableType]") -> None:
         """Set what the area shows: `draw` is called for each redraw, from another thread."""
         self._draw = draw
@@ -72,6 +66,8 @@ class StatusArea:
     def close(self, *, erase: bool) -> None:
         """Stop drawing, and erase the area or leave its last state on the screen."""
         if self._drawing:
+            if erase:
+                self._draw = str  # Rich draws once more, also what is higher than the terminal, and could not erase it.
             self._drawing.transient = erase
             self._drawing.stop()
             self._drawing = None
@@ -79,9 +75,7 @@ class StatusArea:
     def __enter__(self) -> "StatusArea":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self.close(erase=kind is None)
 
 

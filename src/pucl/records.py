@@ -32,12 +32,7 @@ MOST_BYTES = 2**30
 
 
 class DamagedError(ValueError):
-    """A file does not hold what pucl wrote there. It is left as it is.
-
-    Args:
-        file: Which file.
-        why: What is wrong with it.
-    """
+    """A file does not hold what pucl wrote there. It is left as it is."""
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(f"{file} {DAMAGED}: {why}")

@@ -1,7 +1,6 @@
 """Shapes as types: ``Float[Tensor, "anchor dim"]``.
 
-They are checked while the tests run, by jaxtyping's import hook, and cost nothing otherwise: a plain
-``import pucl`` needs neither jaxtyping nor the time to load it.
+The tests check them with jaxtyping. Otherwise jaxtyping is not imported, and ``Float[Tensor, "..."]`` is ``Tensor``.
 """
 
 import sys
@@ -14,7 +13,7 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
 else:
 
     class _Unchecked:
-        """Stands in for jaxtyping: ``Float[Tensor, "..."]`` is then simply ``Tensor``."""
+        """Takes the place of jaxtyping's types."""
 
         def __class_getitem__(cls, array_and_axes: tuple[Any, str]) -> Any:
             return array_and_axes[0]

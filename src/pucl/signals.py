@@ -54,7 +54,7 @@ class Stop:
             self.number = number
 
     def exception(self, words: str) -> Stopped:
-        """The exception to raise; in a process that was only told by others, that of Ctrl-C."""
+        """The exception to raise. In a process that got no signal itself, it is that of Ctrl-C."""
         return Stopped(signal.SIGINT if self.number is None else self.number, words)
 
 

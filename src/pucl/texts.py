@@ -7,9 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 def fixed(value: float, digits: int = 2) -> str:
     """A number with so many digits after the point.
@@ -64,6 +61,26 @@ def slug(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", name.lower()).strip("-.") or "unnamed"
 
 
+def capitalised(text: str) -> str:
+    """Text that begins with a capital letter.
+
+    Example:
+        >>> capitalised("linear classifier"), capitalised("SVM")
+        ('Linear classifier', 'SVM')
+    """
+    return text[:1].upper() + text[1:]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Text of at most so many characters, with an ellipsis where it was cut.
+
+    Example:
+        >>> shortened("plain", 8), shortened("a long name", 8)
+        ('plain', 'a long …')
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def printable(text: str) -> str:
     r"""Text that may go to a terminal: what is no letter or sign is written as an escape.
 
@@ -80,20 +97,12 @@ def printable(text: str) -> str:
 
 
 def say(text: str = "", *, error: bool = False) -> None:
-    """Print lines, each `printable`; every command prints with this function.
-
-    Args:
-        text: What to print.
-        error: Whether it goes to stderr.
-    """
+    """Print lines, each `printable`; every command prints with this function."""
     print("\n".join(map(printable, text.split("\n"))), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows under a header, in columns, for a terminal.
-
-    Args:
-        rows: The header first. All have as many cells. Each cell is made `printable`.
 
     Example:
         >>> print(table([["row", "accuracy"], ["plain", "50.9"]]))
@@ -131,6 +140,6 @@ def install(extra: str) -> str:
     return f"pip install '.[{extra}]' where pucl's sources are"
 
 
-def base64_of(array: NDArray[Any]) -> str:
-    """Bytes of an array as text, little-endian."""
-    return base64.b64encode(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))).tobytes()).decode()
+def base64_of(array: Any) -> str:
+    """Bytes of a numpy array as text, little-endian."""
+    return base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -1,4 +1,4 @@
-"""A batch that is spread over processes, paired and settled as if one process held it."""
+"""Pairs, losses and states of a batch that is spread over processes, as if one process held it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,8 @@ from dataclasses import replace
 import torch
 
 from pucl import processes
-from pucl.contrast.correction import CorrectionState
-from pucl.contrast.objectives import Outcome, Reduction, reduce
+from pucl.contrast.correction import CorrectionState, StateReport
+from pucl.contrast.loss import Outcome, Reduction, reduce
 from pucl.contrast.pairing import Others, Temperature, check_ids, check_temperature, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
@@ -53,30 +53,42 @@ def pair_views_together(
 
 
 @torch.no_grad()
-def learn(state: CorrectionState, comparisons: Sequence[Pairs], *, together: bool) -> None:
-    """Move the state of a correction by what the comparisons of one step showed.
+def learn(state: CorrectionState, pairs_of_step: Sequence[Pairs], *, together: bool) -> None:
+    """Let the state of a correction learn from the pairs of one step; see `CorrectionState`.
 
-    Args:
-        state: Of the correction.
-        comparisons: Of this process.
-        together: Whether to gather what all processes saw, so that the state stays the same in all of them.
+    With `together`, it learns from the pairs of all processes, so that the state stays the same in all of them.
     """
-    seen = torch.cat([state.see(pairs) for pairs in comparisons])
-    named = [pairs.query_samples for pairs in comparisons if pairs.query_samples is not None]
-    ids = torch.cat(named).to(torch.int64) if len(named) == len(comparisons) else None
+    seen = torch.cat([state.see(pairs) for pairs in pairs_of_step])
+    samples = [pairs.query_samples for pairs in pairs_of_step if pairs.query_samples is not None]
+    ids = torch.cat(samples).to(torch.int64) if len(samples) == len(pairs_of_step) else None
     if together:
-        alike = {"how many numbers an anchor shows": seen.shape[1], "whether ids are given": int(ids is not None)}
+        alike = {
+            "the number of columns that a state sees": seen.shape[1],
+            "whether ids are given": int(ids is not None),
+        }
         sizes = processes.gather_sizes(len(seen), seen.device, alike=alike)
         seen, ids = processes.gather(seen, sizes), None if ids is None else processes.gather(ids, sizes)
     state.commit(ids, seen)
 
 
+@torch.no_grad()
+def end_epoch(state: CorrectionState, *, together: bool) -> StateReport:
+    """Let the state of a correction end its epoch, and return its report.
+
+    With `together`, the buffers of the first process are copied to the others.
+    """
+    state.end_epoch()
+    if together:
+        processes.copy_from_first(state.buffers())
+    return state.report()
+
+
 def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tensor, "*reduced"], Outcome]:
     """The loss and the outcome of the whole batch.
 
-    The gradient of the loss is such that its average over the processes is the gradient of the whole batch's loss.
-    With ``reduction="none"`` the losses of this process's own anchors are returned as they are: their gradients add up,
-    over the processes, to those of the whole batch.
+    The average of the loss's gradients over the processes is the gradient of the whole batch's loss. With
+    ``reduction="none"`` the losses of this process's anchors are returned unchanged: the sum of their gradients over
+    the processes is that of the whole batch.
     """
     loss, anchors = reduce(outcome.loss, reduction), len(outcome.loss)
     shares = [outcome.tau_plus] if isinstance(outcome.tau_plus, Tensor) else []  # A mean over anchors, or one for all.
@@ -94,7 +106,7 @@ def settle_together(outcome: Outcome, reduction: Reduction) -> tuple[Float[Tenso
         whole = sums[0] if reduction == "sum" else sums[0] / total
         share = 1.0 if reduction == "sum" else anchors / total
         own = loss * share * processes.world_size()
-        loss = whole + (own - own.detach())  # The same bits in every process: none may decide otherwise.
+        loss = whole + (own - own.detach())  # The same bits in every process, so that all take the same decisions.
     floored, positive, unlabelled, *tau_plus = (value / total for value in sums[1:])
     return loss, replace(
         outcome,

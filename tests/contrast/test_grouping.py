@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from oracles import softplus
-from pucl.contrast.compare import ObjectiveName, compare
-from pucl.contrast.grouping import pool
-from pucl.contrast.objectives import OBJECTIVES, conclude
+from pucl.contrast.averages import Averages, pool, sum_groups
+from pucl.contrast.loss import ObjectiveName, conclude, corrected_loss
+from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
-from pucl.contrast.summary import Summary, sum_groups
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
 
 GRAPH_OF = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3, 3])
@@ -56,7 +55,7 @@ def test_against_loops(group: Tensor, tau: float, streaming: bool) -> None:
     shares = set()
     for seed in range(4):
         local, whole = make(seed=seed)
-        outcome = compare(
+        outcome = corrected_loss(
             grouped(local, whole, group), Debiased(tau_plus=tau), objective="jensen_shannon", streaming=streaming
         )
         expected, floored = loop(local, whole, group.tolist(), tau)
@@ -70,8 +69,8 @@ def test_against_loops(group: Tensor, tau: float, streaming: bool) -> None:
 @pytest.mark.parametrize("group", [GRAPH_OF, torch.zeros_like(GRAPH_OF)])
 def test_without_odds_groups_do_not_matter_to_jensen_shannon(objective: ObjectiveName, group: Tensor) -> None:
     local, whole = make(0.3)
-    alone = compare(pair_local_global(local, whole, GRAPH_OF), Plain(), objective=objective).loss.mean()
-    together = compare(grouped(local, whole, group), Plain(), objective=objective).loss.mean()
+    alone = corrected_loss(pair_local_global(local, whole, GRAPH_OF), Plain(), objective=objective).loss.mean()
+    together = corrected_loss(grouped(local, whole, group), Plain(), objective=objective).loss.mean()
     assert torch.allclose(alone, together) == (objective == "jensen_shannon")
 
 
@@ -79,8 +78,8 @@ def test_groups_of_one_are_no_groups() -> None:
     local, whole = make(0.3)
     for correction in (Plain(), Hard(tau_plus=0.1, beta=0.5), PUCL(alpha=0.2, c=0.1), Ring(lower=0.0, upper=0.7)):
         for objective in ("jensen_shannon", "infonce"):
-            alone = compare(pair_local_global(local, whole, GRAPH_OF), correction, objective=objective)
-            together = compare(grouped(local, whole, torch.arange(10)), correction, objective=objective)
+            alone = corrected_loss(pair_local_global(local, whole, GRAPH_OF), correction, objective=objective)
+            together = corrected_loss(grouped(local, whole, torch.arange(10)), correction, objective=objective)
             torch.testing.assert_close(together.loss, alone.loss)
 
 
@@ -94,7 +93,9 @@ def test_identities_hold_for_groups() -> None:
         (Hard(tau_plus=0.2, beta=0.0), Debiased(tau_plus=0.2)),
     ]
     for one, other in pairs:
-        losses = [compare(grouped(local, whole, GRAPH_OF), each, objective="jensen_shannon") for each in (one, other)]
+        losses = [
+            corrected_loss(grouped(local, whole, GRAPH_OF), each, objective="jensen_shannon") for each in (one, other)
+        ]
         assert float(losses[0].floored) < 1
         torch.testing.assert_close(losses[0].loss, losses[1].loss, rtol=1e-14, atol=1e-14)
 
@@ -104,7 +105,7 @@ def test_gradients(objective: ObjectiveName) -> None:
     local, whole = make(0.3)
 
     def loss(local: Tensor, whole: Tensor) -> Tensor:
-        return compare(
+        return corrected_loss(
             grouped(local, whole, GRAPH_OF), Debiased(tau_plus=0.1), objective=objective, streaming=False
         ).loss.mean()
 
@@ -113,8 +114,10 @@ def test_gradients(objective: ObjectiveName) -> None:
 
 def test_a_group_makes_up_for_members_below_the_floor() -> None:
     local, whole = make()
-    single = compare(pair_local_global(local, whole, GRAPH_OF), Debiased(tau_plus=0.3), objective="jensen_shannon")
-    batch = compare(
+    single = corrected_loss(
+        pair_local_global(local, whole, GRAPH_OF), Debiased(tau_plus=0.3), objective="jensen_shannon"
+    )
+    batch = corrected_loss(
         grouped(local, whole, torch.zeros_like(GRAPH_OF)), Debiased(tau_plus=0.3), objective="jensen_shannon"
     )
     assert 0 < float(single.floored) < 1
@@ -124,7 +127,7 @@ def test_a_group_makes_up_for_members_below_the_floor() -> None:
 def test_infonce_pools_the_exponentials() -> None:
     local, whole = make(0.3)
     pairs = grouped(local, whole, torch.zeros_like(GRAPH_OF))
-    outcome = compare(pairs, Plain(), objective="infonce")
+    outcome = corrected_loss(pairs, Plain(), objective="infonce")
     scores = (local @ whole.T).tolist()
     others = [math.exp(s) for i, row in enumerate(scores) for g, s in enumerate(row) if g != int(GRAPH_OF[i])]
     negatives = 3 * sum(others) / len(others)
@@ -141,7 +144,7 @@ def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveN
     mask[4:] = torch.tensor([[False, False], [False, False]])
     group = torch.tensor([3, 0, 3, 0, 1, 1])  # 2 is nobody's, and 1 has no positives.
     form, correction = OBJECTIVES[objective], Debiased(tau_plus=0.1)
-    singles = Summary(
+    singles = Averages(
         positive=positive,
         positive_weight=mask,
         unlabelled=torch.rand(6, dtype=torch.float64),
@@ -158,7 +161,7 @@ def test_positives_that_do_not_count_and_a_group_of_nobody(objective: ObjectiveN
         members = group == number
         averages = singles.unlabelled[members]
         mean = averages.mean() if objective == "jensen_shannon" else averages.exp().mean().log()
-        alone = Summary(
+        alone = Averages(
             positive=positive[members].reshape(1, -1),
             positive_weight=mask[members].reshape(1, -1),
             unlabelled=mean[None],

@@ -1,8 +1,6 @@
 """Streaming gives what the matrix gives, at the real tile size, and holds no matrix."""
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.memory import peak_memory
-from examples import ALL, related_views
+from examples import ALL, brief, related_views
 from pucl.contrast import streaming
-from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, softplus, summarise
+from pucl.contrast.averages import Averages
+from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, average_unlabelled, softplus
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming.rows import SoftplusRows, slopes_of, softplus_rows_operator
 from pucl.contrast.streaming.softplus import softplus_averages
-from pucl.contrast.summary import Summary
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
-from pucl.functional import compare, contrastive_loss, pair_up, pair_views
+from pucl.functional import contrastive_loss, corrected_loss, pair_up, pair_views
 
 
 def outcomes_agree(
@@ -36,7 +34,7 @@ def outcomes_agree(
     for stream in (False, True):
         for leaf in leaves:
             leaf.grad = None
-        outcome = compare(make_pairs(), correction, floor=floor, streaming=stream)
+        outcome = corrected_loss(make_pairs(), correction, floor=floor, streaming=stream)
         outcome.loss.sum().backward()
         gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
         assert len(gradients) == len(leaves)
@@ -45,7 +43,7 @@ def outcomes_agree(
         torch.testing.assert_close(streamed, dense, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("correction", ALL, ids=str)
+@pytest.mark.parametrize("correction", ALL, ids=brief)
 @pytest.mark.parametrize("temperature", [0.5, 0.02])
 def test_several_tiles_of_two_views(correction: Correction, temperature: float) -> None:
     views = [view.requires_grad_() for view in related_views(streaming.TILE // 2 + 37, 6)]
@@ -111,20 +109,20 @@ def test_any_shape_and_setting(
 def test_chosen_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Pairs] = []
 
-    def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Summary:
+    def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Averages:
         used.append(pairs)
         return streaming.stream(pairs, correction, objective)
 
-    monkeypatch.setattr("pucl.contrast.compare.stream", stream)
+    monkeypatch.setattr("pucl.contrast.loss.stream", stream)
     side = math.isqrt(streaming.PAYS_FROM) // 2
     for batch, expected in ((side // 2, 0), (side + 1, 1)):
-        compare(pair_views(related_views(batch, 4)), PUCL())
+        corrected_loss(pair_views(related_views(batch, 4)), PUCL())
         assert len(used) == expected
     graphs = 32
     nodes = streaming.NODES_PAY_FROM // graphs
     for count, expected in ((nodes - graphs, 1), (nodes, 2)):
         pairs = pair_local_global(torch.randn(count, 4), torch.randn(graphs, 4), torch.arange(count) % graphs)
-        compare(pairs, PUCL(), objective="jensen_shannon")
+        corrected_loss(pairs, PUCL(), objective="jensen_shannon")
         assert len(used) == expected
 
 
@@ -136,7 +134,7 @@ def test_memory_is_linear(correction: Correction) -> None:
 
     def step(batch: int) -> None:
         part = [view[:batch] for view in views]
-        compare(pair_views(part), correction, streaming=True).loss.sum().backward()
+        corrected_loss(pair_views(part), correction, streaming=True).loss.sum().backward()
 
     step(64)
     peak = peak_memory(lambda: step(6144))
@@ -177,6 +175,7 @@ WAYS: dict[str, dict[str, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["graphs", "ids", "labels", "one class", "mask", "both", "none"])
 @pytest.mark.parametrize("scale", [0.3, 30.0])
@@ -192,7 +191,7 @@ def test_averages_of_softplus(
         for stream in (False, True):
             torch.manual_seed(1)
             pairs = replace(left_out(pair_local_global(local, whole, graph_of), how), group=group)
-            outcome = compare(pairs, correction, objective="jensen_shannon", streaming=stream)
+            outcome = corrected_loss(pairs, correction, objective="jensen_shannon", streaming=stream)
             gradients = torch.autograd.grad(outcome.loss.sum(), [local, whole])
             results.append([outcome.loss.detach(), outcome.floored, outcome.unlabelled_similarity, *gradients])
         torch.testing.assert_close(results[1], results[0], rtol=1e-9, atol=1e-9 * scale)
@@ -206,7 +205,7 @@ def test_averages_of_softplus_of_cosines(correction: Correction, temperature: fl
     results = []
     for stream in (False, True):
         pairs = pair_views(views, temperature=temperature)
-        outcome = compare(pairs, correction, objective="jensen_shannon", streaming=stream)
+        outcome = corrected_loss(pairs, correction, objective="jensen_shannon", streaming=stream)
         gradients = torch.autograd.grad(outcome.loss.sum(), views)
         results.append([outcome.loss.detach(), outcome.unlabelled_similarity, *gradients])
     torch.testing.assert_close(results[1], results[0], rtol=1e-9, atol=1e-9)
@@ -231,6 +230,7 @@ def test_gradients_of_averages_of_softplus(tilt: float, bounded: bool) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.0, 0.7])
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("graphs", [2, 3, 7])
@@ -263,7 +263,9 @@ def test_gradients_of_whole_rows(tilt: float, keep: bool, graphs: int, monkeypat
 
 def test_slopes_serve_more_than_once() -> None:
     local, whole, graph_of = nodes_and_graphs(1.0)
-    outcome = compare(pair_local_global(local, whole, graph_of), PUCL(), objective="jensen_shannon", streaming=True)
+    outcome = corrected_loss(
+        pair_local_global(local, whole, graph_of), PUCL(), objective="jensen_shannon", streaming=True
+    )
     first = torch.autograd.grad(outcome.loss.sum(), [local, whole], retain_graph=True)
     torch.testing.assert_close(torch.autograd.grad(outcome.loss.sum(), [local, whole]), first, rtol=0, atol=0)
 
@@ -279,42 +281,16 @@ def test_logarithms_of_four_terms_lose_no_digits(shift: float, graphs: int) -> N
     torch.testing.assert_close(logits.double(), torch.sigmoid(exact), rtol=1e-5, atol=0)
 
 
-COMPILED = """
-import torch
-from pucl.corrections import PUCL, Hard
-from pucl.functional import compare, pair_local_global
-torch.manual_seed(0)
-local, whole = (torch.randn(count, 4, dtype=torch.float64, requires_grad=True) for count in (30, 7))
-graph_of = torch.randint(0, 7, (30,))
-for correction in (PUCL(), Hard(beta=0.5)):
-    def loss(local, whole):
-        pairs = pair_local_global(local, whole, graph_of)
-        return compare(pairs, correction, objective="jensen_shannon", streaming=True).loss.sum()
-    results = []
-    for step in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True)):
-        value = step(local, whole)
-        results.append([value, *torch.autograd.grad(value, [local, whole])])
-    torch.testing.assert_close(*results)
-"""
-
-
-@pytest.mark.slow
-def test_nodes_and_graphs_compiled() -> None:
-    """In a process of its own, since the shape checks of the tests are not for a compiler to see."""
-    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)  # noqa: S603
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 @pytest.mark.parametrize("correction", [PUCL(), Hard(), Hard(beta=50.0)], ids=str)
 def test_scores_of_any_size_in_single_precision(correction: Correction) -> None:
     """Scores of hundreds, of which exponentials are neither ordinary numbers nor quickly made."""
     local, whole, graph_of = nodes_and_graphs(12.0)
-    expected = compare(pair_local_global(local, whole, graph_of), correction, objective="jensen_shannon")
+    expected = corrected_loss(pair_local_global(local, whole, graph_of), correction, objective="jensen_shannon")
     wanted = torch.autograd.grad(expected.loss.sum(), [local, whole])
     single = [tensor.detach().float().requires_grad_() for tensor in (local, whole)]
     pairs = pair_local_global(single[0], single[1], graph_of)
     assert pairs.shape == (23, 7)
-    outcome = compare(pairs, correction, objective="jensen_shannon", streaming=True)
+    outcome = corrected_loss(pairs, correction, objective="jensen_shannon", streaming=True)
     gradients = torch.autograd.grad(outcome.loss.sum(), single)
     torch.testing.assert_close(outcome.loss.double(), expected.loss, rtol=1e-4, atol=1e-4)
     for mine, other in zip(gradients, wanted, strict=True):
@@ -328,7 +304,9 @@ def test_who_meets_nobody_has_no_average() -> None:
         for stream in (False, True):
             form = OBJECTIVES["jensen_shannon"]
             summary = (
-                streaming.stream(pairs, correction, form) if stream else summarise(pairs.comparison(), correction, form)
+                streaming.stream(pairs, correction, form)
+                if stream
+                else average_unlabelled(pairs.comparison(), correction, form)
             )
             assert summary.unlabelled.tolist() == [0.0] * 23
             assert summary.unlabelled_similarity == 0
@@ -352,7 +330,7 @@ def test_memory_of_softplus_is_linear() -> None:
 
     def step(nodes: int) -> None:
         pairs = pair_local_global(local[:nodes], whole, graph_of[:nodes])
-        compare(pairs, Hard(), objective="jensen_shannon").loss.sum().backward()
+        corrected_loss(pairs, Hard(), objective="jensen_shannon").loss.sum().backward()
 
     step(2000)
     peak = peak_memory(lambda: step(300_000))

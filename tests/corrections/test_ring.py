@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pucl.corrections.ring import _between_ranks, _between_values
+from pucl.corrections.ring import _band_by_ranks, _band_by_values
 
 
 @pytest.mark.parametrize("kind", ["all different", "many equal", "some masked", "all equal"])
@@ -19,6 +19,6 @@ def test_a_band_by_values_is_the_band_by_ranks(kind: str) -> None:
             logits.fill_(0.5)
         begin = torch.randint(0, 10, (200,), generator=generator)
         end = begin + torch.randint(1, 10, (200,), generator=generator)
-        band = _between_values(logits, begin, end)
-        assert band.equal(_between_ranks(logits, begin, end))
+        band = _band_by_values(logits, begin, end)
+        assert band.equal(_band_by_ranks(logits, begin, end))
         assert band.sum(dim=1).equal(end - begin)

@@ -65,12 +65,22 @@ def test_members_that_climb_out_or_link(tmp_path: Path, member: tarfile.TarInfo)
     assert [path.name for path in tmp_path.rglob("*")] == ["a.tar.gz"]
 
 
+@pytest.mark.parametrize("name", ["/evil", "../evil", "a/../../evil", "C:\\evil", "..\\evil"])
+def test_zip_members_that_climb_out(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="would write outside of its directory"):
+        unpack_zip(write_zip(tmp_path / "a.zip", "good.txt", name), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_cut_archives(tmp_path: Path) -> None:
     whole = write(tmp_path / "a.tar.gz", _file("noise", 50_000)).read_bytes()
     for content in (b"", b"nonsense", whole[:40], whole[: len(whole) // 2], whole[:-10]):
         (tmp_path / "a.tar.gz").write_bytes(content)
         with pytest.raises(DataError, match="is no tar archive, or is cut off"):
             unpack_tar(tmp_path / "a.tar.gz", tmp_path / "out")
+    (tmp_path / "a.zip").write_bytes(b"no archive")
+    with pytest.raises(DataError, match="is no zip archive, or is cut off"):
+        unpack_zip(tmp_path / "a.zip", tmp_path / "out")
 
 
 def write_zip(path: Path, *names: str) -> Path:
@@ -82,14 +92,14 @@ def write_zip(path: Path, *names: str) -> Path:
 
 
 ODD_NAMES = [
-    (("a", "a/b"), "holds 'a' as a file and as a directory"),
-    (("a/b", "a"), "holds 'a' as a file and as a directory"),
+    (("a", "a/b"), "cannot be the name of a file here: (Not a directory|File exists)"),
+    (("a/b", "a"), "cannot be the name of a file here: Is a directory"),
     (("a/b", "a//b"), "twice"),
     (("a/b", "./a/b"), "twice"),
-    (("x" * 300,), "holds a name of 300 bytes where at most 255 are allowed"),
-    (("ä" * 200,), "holds a name of 400 bytes where at most 255 are allowed"),
-    (("a/" * 60 + "b",), "holds a name of 61 levels where at most 50 are allowed"),
-    (("a/" * 3000 + "b",), "holds a name of 3001 levels where at most 50 are allowed"),
+    (("x" * 300,), "cannot be the name of a file here: File name too long"),
+    (("ä" * 200,), "cannot be the name of a file here: File name too long"),
+    (("a/" * 60 + "b",), "holds a path of 61 levels, .* expected at most 50"),
+    (("a/" * 3000 + "b",), "holds a path of 3001 levels, .* expected at most 50"),
     ((".",), "holds a file without a name"),
 ]
 
@@ -107,7 +117,7 @@ def test_names_that_cannot_be_files(tmp_path: Path, names: tuple[str, ...], mess
 def test_a_null_character_in_a_name(tmp_path: Path) -> None:
     member = _file("x")
     member.pax_headers = {"path": "a\0b"}
-    with pytest.raises(DataError, match=r"holds a name with a null character, 'a\\x00b'"):
+    with pytest.raises(DataError, match="embedded null"):
         unpack_tar(write(tmp_path / "a.tar.gz", member), tmp_path / "out")
 
 
@@ -144,10 +154,10 @@ def test_archives_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PUCL_MAX_UNPACKED", "0.01")
     for archive_path in (large, many, padded, holes):
         with pytest.raises(
-            DataError, match=f"{archive_path.name} would unpack to more .* --max-unpacked .*PUCL_MAX_UNPACKED"
+            DataError, match=f"{archive_path.name} .* would unpack to too much.* --max-unpacked .*PUCL_MAX_UNPACKED"
         ):
             unpack_tar(archive_path, tmp_path / "out")
-    with pytest.raises(DataError, match="a.zip would unpack to more .* --max-unpacked 1, .*PUCL_MAX_UNPACKED"):
+    with pytest.raises(DataError, match="a.zip .* would unpack to too much.* --max-unpacked 1, .*PUCL_MAX_UNPACKED"):
         unpack_zip(packed, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     monkeypatch.setenv("PUCL_MAX_UNPACKED", "1")
@@ -167,7 +177,7 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
     packed = write_zip(tmp_path / "a.zip", "a/b", "c/", "ä").read_bytes()
     refused = []
     path = tmp_path / "damaged"
-    for seed in range(600):
+    for seed in range(90):
         chance = random.Random(seed)  # noqa: S311
         content, unpack = ((members, unpack_tar), (plain, unpack_tar), (packed, unpack_zip))[seed % 3]
         place = chance.randrange(len(content))
@@ -177,5 +187,5 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
                 unpack(path, Path(out) / "out")
             except DataError as error:
                 refused.append(str(error))
-    assert len(refused) > 200
+    assert len(refused) > 30
     assert all(str(path) in message and "\n" not in message for message in refused)

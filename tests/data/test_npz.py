@@ -5,6 +5,7 @@ import random
 import tracemalloc
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,25 @@ def test_a_shape_that_the_file_does_not_hold(tmp_path: Path, shape: str, kind: s
 @pytest.mark.parametrize("name", ["images.npy", "images"])
 def test_a_member_that_is_no_array(tmp_path: Path, name: str) -> None:
     members = {key: content for key, content in GOOD.items() if key != "images.npy"}
-    with pytest.raises(DataError, match="mine.npz: images is not an array: expected a member in the format .npy"):
+    with pytest.raises(DataError, match="mine.npz: images is not an array: expected the format .npy"):
         load(write(tmp_path / "mine.npz", members | {name: b"a text"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "is not a .npz file of plain arrays, or is damaged"),
+        (lambda _: b"", "is not a .npz file of plain arrays, or is damaged"),
+        (lambda _: b"nonsense", "is not a .npz file of plain arrays, or is damaged"),
+        (lambda _: GOOD["images.npy"], "it is one array without a name"),
+    ],
+    ids=["cut", "empty", "text", "npy"],
+)
+def test_a_file_that_is_no_npz(tmp_path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
+    path = write(tmp_path / "mine.npz", GOOD)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=f"mine.npz .*{message}"):
+        load(path)
 
 
 def test_two_arrays_of_one_name(tmp_path: Path) -> None:
@@ -78,12 +96,11 @@ def test_two_arrays_of_one_name(tmp_path: Path) -> None:
         ("labels", LABELS.astype("m8[s]"), "labels is not a plain array: expected numbers or text, got timedelta64"),
         ("labels", LABELS.astype("M8[D]"), "labels is not a plain array: expected numbers or text, got datetime64"),
         ("labels", np.zeros(10, [("a", "i4")]), "labels is not a plain array: expected numbers or text"),
-        ("labels", np.zeros(10, "V4"), "labels is not a plain array: expected numbers or text"),
-        ("labels", LABELS.astype(bool), "labels are one whole number for each picture: .* got bool"),
-        ("labels", LABELS.astype(complex), "labels are one whole number for each picture: .* got complex128"),
-        ("labels", np.array(3), "labels are one whole number for each picture: .* got int64 \\[\\]"),
+        ("images", np.array([{}, {}], object), "images is not a plain array: expected numbers or text, got object"),
+        ("labels", LABELS - 3, "labels are indices into classes: expected 0..1, got -3 for sample 0"),
+        ("labels", LABELS.astype(bool), "labels are one whole number for each image: .* got bool"),
+        ("labels", np.array(3), "labels are one whole number for each image: .* got int64 \\[\\]"),
         ("labels", np.full(10, 2**64 - 1, np.uint64), "expected less than 100,000, got 18446744073709551615"),
-        ("images", IMAGES.astype(complex), "images are uint8 in 0..255 or floats in 0..1, got complex128"),
         ("images", IMAGES.astype(bool), "images are uint8 in 0..255 or floats in 0..1, got bool"),
         ("images", np.array(3), "expected 3 or 4 axes, got \\[\\]"),
         (
@@ -91,7 +108,6 @@ def test_two_arrays_of_one_name(tmp_path: Path) -> None:
             np.array("cat"),
             "classes are the names of the classes: expected text \\[classes\\], got <U3 \\[\\]",
         ),
-        ("classes", np.array([["cat"], ["dog"]]), "classes are the names of the classes: .* got <U3 \\[2, 1\\]"),
         ("classes", np.array([0.5, 1.5]), "classes are the names of the classes: .* got float64"),
         ("classes", np.array([b"\xff", b"a"]), "expected text in Unicode"),
         ("classes", np.array(["\ud800", "a"]), "expected text in Unicode"),
@@ -121,13 +137,14 @@ def test_an_array_that_is_not_asked_for_is_not_looked_at(tmp_path: Path) -> None
 
 def test_a_file_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused before it is unpacked, and the environment variable lifts the limit."""
-    size = 300 << 20
+    monkeypatch.setattr("pucl.data.unpacking.DEFAULT", 1 / 64)
+    size = 20 << 20
     path = write(tmp_path / "mine.npz", {"images.npy": header(f"({size >> 10}, 32, 32)") + bytes(size)})
-    assert path.stat().st_size < 1 << 20
+    assert path.stat().st_size < 1 << 18
     tracemalloc.start()
     try:
         lifted = "--max-unpacked 1, or set .*PUCL_MAX_UNPACKED"
-        with pytest.raises(DataError, match=f"at most 0.25 GiB, got 0.293 GiB; .* {lifted}"):
+        with pytest.raises(DataError, match=f"at most 0.0156 GiB, got 0.0195 GiB; .* {lifted}"):
             load(path)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -155,7 +172,7 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
     shapes = ("()", "(10,)", "(10, 6, 5)", f"({10**23},)", "(True,)", "(1.0,)", f"({'1,' * 70})", "'x'")
     path, read, refused = tmp_path / "mine.npz", 0, []
     whole = write(path, GOOD).read_bytes()
-    for seed in range(400):
+    for seed in range(150):
         chance = random.Random(seed)  # noqa: S311
         if seed % 2:
             path.write_bytes(damaged(whole, chance))
@@ -170,7 +187,7 @@ def test_any_damage_is_a_sentence(tmp_path: Path) -> None:
             read += 1
         except DataError as error:
             refused.append(str(error))
-    assert 0 < read < 100
+    assert 0 < read < 50
     assert all("mine.npz" in message and "\n" not in message for message in refused)
     assert max(map(len, refused)) < 300 + len(str(path))
 

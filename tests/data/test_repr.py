@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pucl.graphs.features import NodeFeatures, choose_features
 from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.registry import load_graphs
@@ -18,13 +17,13 @@ def test_pictures() -> None:
     digits = load("digits")
     assert (
         repr(digits)
-        == "ImageData('digits': 1,438 training + 359 test pictures of 8 x 8 pixels, 10 classes: 0, 1, 2, ...)"
+        == "ImageData('digits': 1,438 training + 359 test images of 8 x 8 pixels, 10 classes: 0, 1, 2, ...)"
     )
-    assert repr(digits.train) == "ImageSet(1,438 pictures of 8 x 8 pixels, 10 classes: 0, 1, 2, ...)"
+    assert repr(digits.train) == "ImageSet(1,438 images of 8 x 8 pixels, 10 classes: 0, 1, 2, ...)"
     plain = from_array(np.zeros((4, 5, 6), np.uint8))
-    assert repr(plain) == "ImageData('array': 4 training pictures of 5 x 6 pixels, no labels)"
+    assert repr(plain) == "ImageData('array': 4 training images of 5 x 6 pixels, no labels)"
     more = ImageData(name="more", pretrain=digits.test or digits.train, train=digits.train)
-    assert repr(more).startswith("ImageData('more': 359 pretraining + 1,438 training pictures of 8 x 8")
+    assert repr(more).startswith("ImageData('more': 359 pretraining + 1,438 training images of 8 x 8")
 
 
 def test_graphs(tmp_path: Path) -> None:
@@ -34,10 +33,7 @@ def test_graphs(tmp_path: Path) -> None:
     (tmp_path / "X_node_labels.txt").write_text("0\n4\n1\n1\n")
     (tmp_path / "X_node_attributes.txt").write_text("0, 1\n" * 4)
     plain = read_tu(tmp_path, "X")
-    assert repr(plain) == (
-        "PlainGraphs('X': 2 graphs, 4 nodes, 3 edges, 1 node labels, 2 node attributes, 2 classes: 1, 2)"
-    )
-    assert repr(choose_features(plain, "labels+attributes")) == "NodeFeatures(2 attributes, 1 labels as 5 columns)"
+    assert repr(plain) == ("PlainGraphs('X': 2 graphs, 4 nodes, 3 edges, 2 classes: 1, 2)")
     shapes = load_graphs("shapes")
     assert len(repr(shapes)) < 160
     assert repr(shapes).startswith("GraphSet('shapes': 400 graphs, ")
@@ -46,5 +42,3 @@ def test_graphs(tmp_path: Path) -> None:
     assert isinstance(batch, GraphBatch)
     assert repr(batch).startswith("GraphBatch(2 graphs, ")
     assert repr(batch).endswith(" features of a node, cpu)")
-    assert repr(NodeFeatures(degrees=7)) == "NodeFeatures(degree as 7 columns)"
-    assert repr(NodeFeatures(degree_scale=(1.0, 2.0), ones=True)) == "NodeFeatures(degree as a number, ones)"

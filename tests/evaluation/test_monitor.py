@@ -2,32 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pucl.evaluation import Monitor
+from pucl.evaluation.knn import KNN
 from pucl.evaluation.monitor import held_out
-
-
-def brightness(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """A feature that tells bright pictures from dark ones by its direction."""
-    mean = pixels.astype(np.float32).mean(axis=(1, 2, 3))
-    return np.stack([mean, 255 - mean], axis=1)
-
-
-def images(labels: NDArray[np.int64]) -> NDArray[np.uint8]:
-    noise = np.random.default_rng(0).integers(0, 50, (len(labels), 3, 4, 4))
-    return (noise + 200 * labels[:, None, None, None]).astype(np.uint8)
-
-
-def accuracy(pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
-    monitor = Monitor(labels)
-    return monitor.accuracy(brightness(pixels[monitor.places]))
-
-
-@pytest.mark.parametrize("order", ["sorted", "in turns"])
-def test_good_features_are_seen(order: str) -> None:
-    labels = np.arange(400) % 2 if order == "in turns" else np.repeat([0, 1], 200)
-    assert accuracy(images(labels), labels) == 1.0
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10, 15, 20])
@@ -36,7 +14,8 @@ def test_perfect_features_are_perfect_however_many_classes_come_in_turns(classes
     labels = np.tile(np.arange(classes), 60)
     labels = {"sorted": np.sort(labels), "in turns": labels, "in turns backwards": labels[::-1]}[order]
     monitor = Monitor(labels)
-    assert monitor.accuracy(np.eye(classes, dtype=np.float32)[labels[monitor.places]]) == 1.0
+    features = np.eye(classes, dtype=np.float32)[labels[monitor.indices]]
+    assert monitor.measure(features, {"knn": KNN}) == {"knn": 1.0}
 
 
 @pytest.mark.parametrize("classes", [2, 5, 10, 20])
@@ -56,23 +35,19 @@ def test_every_class_keeps_a_voter() -> None:
 
 def test_useless_features_are_seen() -> None:
     labels = np.random.default_rng(1).integers(0, 2, 2000)
-    assert accuracy(images(np.zeros(2000, dtype=np.int64)), labels) < 0.6
+    features = np.random.default_rng(2).standard_normal((2000, 2)).astype(np.float32)
+    assert Monitor(labels).measure(features, {"knn": KNN})["knn"] < 0.6
 
 
-def test_more_images_than_it_looks_at() -> None:
+def test_the_same_indices_every_time_and_as_few_as_asked() -> None:
     labels = np.arange(6000) % 2
-    assert len(Monitor(labels).places) == 5000
-    assert accuracy(images(labels), labels) == 1.0
-
-
-def test_the_same_places_every_time_and_as_few_as_asked() -> None:
-    labels = np.arange(6000) % 2
-    places = Monitor(labels, most=300).places
-    np.testing.assert_array_equal(places, Monitor(labels, most=300).places)
-    assert len(np.unique(places)) == 300
-    assert 0.3 < np.mean(labels[places]) < 0.7
-    assert len(Monitor(labels, most=1).places) == 100  # Fewer would tell nothing.
-    np.testing.assert_array_equal(Monitor(labels[:40]).places, np.arange(40))
+    assert len(Monitor(labels).indices) == 5000
+    indices = Monitor(labels, most=300).indices
+    np.testing.assert_array_equal(indices, Monitor(labels, most=300).indices)
+    assert len(np.unique(indices)) == 300
+    assert 0.3 < np.mean(labels[indices]) < 0.7
+    assert len(Monitor(labels, most=1).indices) == 100  # Fewer would tell nothing.
+    np.testing.assert_array_equal(Monitor(labels[:40]).indices, np.arange(40))
 
 
 def test_needs_labels_and_some_images() -> None:

@@ -1,15 +1,16 @@
-"""Finished runs that a page is made of, and a browser to look at it."""
+"""Finished runs for a page, the figures that were drawn, and a browser."""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from pucl.frameworks.recipes import recipe
-from pucl.reports.page import space
-from pucl.runs.compare import compare_corrections
+from pucl.reports.page import maps
+from pucl.runs.tables import compare_corrections
 from small_runs import save_pictures
 
 if TYPE_CHECKING:
@@ -23,11 +24,21 @@ CLASSES = ("top</script><b>", "bottom & 'more'")
 @pytest.fixture
 def plain_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Principal components instead of UMAP, which takes a quarter of a minute to compile."""
-    monkeypatch.setattr(space, "_umap", _missing)
+    monkeypatch.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
 
 
-def _missing(_: object) -> None:
-    raise ImportError("no umap here")
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that a test saves."""
+    saved: list[Figure] = []
+    savefig = Figure.savefig
+
+    def keep(figure: Figure, *arguments: Any, **options: Any) -> None:
+        saved.append(figure)
+        savefig(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return saved
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +51,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def comparison(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three rows with two seeds each."""
     out = tmp_path_factory.mktemp("runs") / "pictures"
-    base = recipe("simclr", str(pictures), epochs=3, batch_size=16, dim=8, stem="half")
+    settings: dict[str, Any] = {"dim": 8, "stem": "half", "width": 8, "monitor": 1, "probes": "linear,knn"}
+    base = recipe("simclr", str(pictures), epochs=3, batch_size=16, **settings)
     compare_corrections(base, ["untrained", "plain", "pucl"], 2, out, command="pucl compare simclr <pictures>")
     return out
 

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from page_records import numbers, record_in, written_run
-from pucl.reports.page import space, write_report
-from pucl.reports.page.colours import DARK, LIGHT
+from page_records import numbers, page_of, record_in, written_run
+from pucl.reports.page import maps
+from pucl.reports.page.neighbours import NEAREST
+from pucl.reports.palette import DARK, LIGHT
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -27,9 +27,9 @@ def pages(comparison: Path, graph_comparison: Path, tmp_path_factory: pytest.Tem
     """A page of pictures and one of pictures and graphs."""
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(space, "FEWEST_FOR_UMAP", 10**9)
-        write_report(folder / "pictures.html", [comparison])
-        write_report(folder / "both.html", [graph_comparison, comparison])
+        patched.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
+        page_of(folder / "pictures.html", comparison)
+        page_of(folder / "both.html", graph_comparison, comparison)
     return folder
 
 
@@ -132,10 +132,14 @@ def similarities(driver: "Chrome") -> list[float]:
 
 
 @pytest.mark.slow
-def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome"]) -> None:
+def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome"], pictures: Path) -> None:
     driver = shown()
     count, places = somewhere(driver)
     assert count > 500
+    with np.load(pictures) as file:
+        names = file["classes"].tolist()
+    buttons = [button.text.lstrip("\N{BLACK CIRCLE}\n ") for button in every(driver, '[data-part="classes"] button')]
+    assert buttons == names
     tip = one(driver, ".canvas .tip")
     assert not tip.is_displayed()
     move_to(driver, places[len(places) // 2])
@@ -145,6 +149,12 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome
         "const c = arguments[0].querySelector('canvas'); return c.toDataURL().split(',')[1]", tip
     )
     assert colours_of(base64.b64decode(picture)) > 20
+    map_of = "return document.querySelector('[data-layer=points]').toDataURL()"
+    before = driver.execute_script(map_of)
+    one(driver, '[data-zoom="in"]').click()
+    assert driver.execute_script(map_of) != before
+    one(driver, '[data-zoom="all"]').click()
+    assert driver.execute_script(map_of) == before
 
 
 @pytest.mark.slow
@@ -154,16 +164,16 @@ def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
 
     def look() -> None:
         found = similarities(driver)
-        assert len(found) == space.NEAREST
+        assert len(found) == NEAREST
         assert found == sorted(found, reverse=True)
         assert found[0] > found[-1]
         title = one(driver, ".anchor h3").text
         assert title.startswith("Anchor: ")
         titles.append(title)
         marks = [mark.text for mark in every(driver, ".near .mark")]
-        assert len(marks) == space.NEAREST
+        assert len(marks) == NEAREST
         same = sum(mark == "\N{CHECK MARK} same" for mark in marks)
-        assert f"{same} of these 24 are of its class" in one(driver, ".anchor").text
+        assert f"{same} of these 24 have its class" in one(driver, ".anchor").text
 
     look()  # Without a click.
     suggestion = every(driver, ".strip button")[5]
@@ -193,13 +203,6 @@ def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
             value,
         )
 
-    first = similarities(driver)
-    choose("order", "least")
-    assert similarities(driver) == first[::-1]
-    choose("order", "class")
-    marks = [mark.text[0] for mark in every(driver, ".near .mark")]
-    assert marks == sorted(marks, key="\N{CHECK MARK}\N{BALLOT X}".index)
-    choose("order", "most")
     choose("run", "0")
     assert "untrained, seed 0" in one(driver, '[data-text="map"]').text
     look()
@@ -211,74 +214,42 @@ def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
 def test_the_page_agrees_with_python(shown: Callable[..., "Chrome"], pages: Path) -> None:
     """Similarities that the page computes are those of the functions here, and no number is guessed from them."""
     driver = shown()
-    known = record_in((pages / "pictures.html").read_text())["parts"][0]["space"]["maps"][2]
+    known = record_in((pages / "pictures.html").read_text())["maps"][0]["maps"][2]
     first = known["suggested"]["closest"][0]
     codes = numbers(known["codes"], np.uint8).reshape(-1, len(known["low"]))
     values = np.array(known["low"]) + np.array(known["step"]) * codes
-    cosines = np.sort(np.delete(values @ values[first["anchor"]], first["anchor"]))[::-1][: space.NEAREST]
+    cosines = np.sort(np.delete(values @ values[first["anchor"]], first["anchor"]))[::-1][:NEAREST]
     np.testing.assert_allclose(similarities(driver), cosines, atol=1e-5)
-    assert one(driver, ".anchor li").text == f"{first['same']} of these 24 are of its class"
-    assert f"Similarity {cosines[0]:.3f}" in one(driver, ".anchor").text
+    assert one(driver, ".anchor li").text == f"{first['same']} of these 24 have its class"
+    assert f"Similarity: {cosines[0]:.3f}" in one(driver, ".anchor").text
     assert [rank.text for rank in every(driver, ".near .rank")] == [f"{rank}." for rank in range(1, 25)]
     assert "expected" not in one(driver, "main").text
     assert "probab" not in one(driver, "main").text
 
 
 @pytest.mark.slow
-def test_the_table_sorts(shown: Callable[..., "Chrome"]) -> None:
+def test_charts_show_chosen_rows_and_numbers(shown: Callable[..., "Chrome"]) -> None:
     driver = shown()
-
-    def names() -> list[str]:
-        return [cell.text for cell in every(driver, "#worth-0 tbody th")]
-
-    def values(column: int) -> list[float]:
-        cells = every(driver, f"#worth-0 tbody td:nth-child({column})")
-        return [float(cell.get_attribute("data-value") or "nan") for cell in cells]
-
-    before = names()
-    heads = every(driver, "#worth-0 thead th")
-    for column, way in ((1, "descending"), (1, "ascending"), (1, "none")):
-        heads[column].find_element("css selector", "button").click()
-        assert heads[column].get_attribute("aria-sort") == way
-        if way != "none":
-            assert values(column + 1) == sorted(values(column + 1), reverse=way == "descending")
-    assert names() == before
-    heads[0].find_element("css selector", "button").click()
-    assert names() == sorted(before)
-
-
-@pytest.mark.slow
-def test_the_legend_switches_rows(shown: Callable[..., "Chrome"]) -> None:
-    driver = shown()
-    until(lambda: every(driver, ".curve path.mean"))
-    panels = len(every(driver, ".curve"))
+    panels = len(every(driver, ".curves figure"))
     assert panels >= 5
-    assert len(every(driver, ".curve path.mean")) == 2 * panels
-    thin = len(every(driver, ".curve path.seed"))
-    assert thin == 4 * panels
+
+    def rows_shown() -> set[str | None]:
+        return {line.get_attribute("data-row") for line in every(driver, ".curves [data-row]") if line.is_displayed()}
+
+    assert len(every(driver, ".curves [data-row]")) == 2 * 3 * panels  # Two rows, each with two seeds and a mean.
+    assert rows_shown() == {"1", "2"}
     plain = every(driver, "#curves-0 .legend button")[0]
     assert plain.text == "plain"
     plain.click()
     assert plain.get_attribute("aria-pressed") == "false"
-    assert {path.get_attribute("data-row") for path in every(driver, ".curve path.mean")} == {"2"}
+    assert rows_shown() == {"2"}
     plain.send_keys(" ")  # By the keyboard too.
-    assert len(every(driver, ".curve path.mean")) == 2 * panels
+    assert rows_shown() == {"1", "2"}
 
-
-@pytest.mark.slow
-def test_curves_tell_their_values(shown: Callable[..., "Chrome"], comparison: Path) -> None:
-    driver = shown()
-    until(lambda: every(driver, ".curve svg[tabindex]"))
-    chart = one(driver, ".curve svg[tabindex]")
-    chart.send_keys("\ue012")  # Arrow to the left: the last epoch.
-    tip = one(driver, ".curve .tip")
-    until(tip.is_displayed)
-    losses = [
-        json.loads((comparison / "plain" / f"seed-{seed}" / "metrics.jsonl").read_text().splitlines()[-1])["loss"]
-        for seed in (0, 1)
-    ]
-    assert "epoch 3" in tip.text
-    assert f"{np.mean(losses):.3f}" in tip.text
+    choice = one(driver, '[data-choice="number"]')
+    driver.execute_script("arguments[0].value = 'knn'; arguments[0].dispatchEvent(new Event('change'))", choice)
+    titles = [title.text for title in every(driver, ".scores figcaption b") if title.is_displayed()]
+    assert titles == ["Nearest neighbours, %", "Difference to plain, percentage points"]
 
 
 @pytest.mark.slow
@@ -297,13 +268,12 @@ def test_light_and_dark(shown: Callable[..., "Chrome"], scheme: str) -> None:
 @pytest.mark.parametrize("name", ["pictures", "both"])
 def test_a_phone(shown: Callable[..., "Chrome"], name: str) -> None:
     driver = shown(name, width=390)
-    until(lambda: every(driver, ".curve svg"))
     wide, room = driver.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
     assert wide == room <= 390
     box = one(driver, ".scroll")
     assert box.size["width"] <= 390
     assert driver.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
-    for control in every(driver, "select, .zoom button, .legend button, .sort, .near button, .strip button"):
+    for control in every(driver, "select, .zoom button, .legend button, .near button, .strip button"):
         if control.is_displayed():
             assert control.size["height"] >= 40
     outside = driver.execute_script(
@@ -321,7 +291,7 @@ def test_paper(shown: Callable[..., "Chrome"]) -> None:
     for query in ("select", ".zoom", ".jump", ".strip"):
         assert not any(element.is_displayed() for element in every(driver, query))
     assert one(driver, ".anchor").is_displayed()
-    assert len(every(driver, ".near li")) == space.NEAREST
+    assert len(every(driver, ".near li")) == NEAREST
     assert somewhere(driver, "light")[0] > 500
     printed = driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
     assert base64.b64decode(printed).startswith(b"%PDF")
@@ -332,9 +302,13 @@ def test_the_keyboard_reaches_everything(shown: Callable[..., "Chrome"]) -> None
     driver = shown()
     canvas = one(driver, '[data-layer="points"]')
     before = one(driver, ".anchor h3").text
-    canvas.send_keys("\ue014\ue015\ue014")  # Right, down, right.
-    assert one(driver, ".canvas .tip").is_displayed()
-    canvas.send_keys("\ue007")
+    tip = one(driver, ".canvas .tip")
+    for arrow in "\ue014\ue015\ue012\ue013":  # Right, down, left, up, until there is a sample on that side.
+        canvas.send_keys(arrow)
+        if tip.is_displayed():
+            break
+    assert tip.is_displayed()
+    canvas.send_keys("\ue007")  # Enter
     assert one(driver, ".anchor h3").text != before
     reached = driver.execute_script(
         "return [...document.querySelectorAll('button, select, input, a, [tabindex]')].every((e) => e.tabIndex >= 0)"
@@ -350,17 +324,6 @@ def test_the_keyboard_reaches_everything(shown: Callable[..., "Chrome"]) -> None
 
 
 @pytest.mark.slow
-def test_zoom(shown: Callable[..., "Chrome"]) -> None:
-    driver = shown()
-    picture = "return document.querySelector('[data-layer=points]').toDataURL()"
-    before = driver.execute_script(picture)
-    one(driver, '[data-zoom="in"]').click()
-    assert driver.execute_script(picture) != before
-    one(driver, '[data-zoom="all"]').click()
-    assert driver.execute_script(picture) == before
-
-
-@pytest.mark.slow
 def test_graphs_and_tabs(shown: Callable[..., "Chrome"]) -> None:
     driver = shown("both")
     first, second = every(driver, '[role="tab"]')
@@ -372,7 +335,7 @@ def test_graphs_and_tabs(shown: Callable[..., "Chrome"]) -> None:
     for picture in drawn:
         with Image.open(io.BytesIO(base64.b64decode(picture))) as graph:
             assert (np.asarray(graph)[..., 3] > 0).mean() > 0.02
-    assert len(every(driver, "#part-0 .near button")) == space.NEAREST
+    assert len(every(driver, "#part-0 .near button")) == NEAREST
     first.send_keys("\ue014")
     until(lambda: every(driver, "#part-1 canvas[data-drawn]"))
     assert second.get_attribute("aria-selected") == "true"
@@ -381,23 +344,16 @@ def test_graphs_and_tabs(shown: Callable[..., "Chrome"]) -> None:
 
 
 @pytest.mark.slow
-def test_names_of_classes_are_text(shown: Callable[..., "Chrome"], pictures: Path) -> None:
-    driver = shown()
-    with np.load(pictures) as file:
-        names = file["classes"].tolist()
-    assert [button.text for button in every(driver, '[data-part="classes"] button')] == names
-
-
-@pytest.mark.slow
 def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space, "FEWEST_FOR_UMAP", 10**9)
+    monkeypatch.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
     features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     place = written_run(tmp_path / "run", "/nowhere/pictures.npz", features=features)
     complaints(browser)
-    browser.get(write_report(tmp_path / "report.html", [place]).as_uri())
+    page_of(tmp_path / "report.html", place)
+    browser.get((tmp_path / "report.html").as_uri())
     until(lambda: every(browser, "canvas[data-drawn]"))
-    assert len(similarities(browser)) == space.NEAREST
+    assert len(similarities(browser)) == NEAREST
     assert every(browser, ".near .mark") == []
-    assert "The classes are not known." in one(browser, '[data-text="map"]').text
-    assert "Which of them are hidden positives is not known" in one(browser, ".anchor").text
+    assert "The classes are unknown." in one(browser, '[data-text="map"]').text
+    assert "it is unknown which of them are hidden positives" in one(browser, ".anchor").text
     assert complaints(browser) == []

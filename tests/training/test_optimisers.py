@@ -2,12 +2,14 @@
 
 import copy
 import math
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from pucl.training import LARS, OPTIMISERS, make_optimiser, schedule
+from pucl.training.optimisers import LARS, OPTIMISERS, make_optimiser, schedule
 
 
 def parameter(values: list[float] | list[list[float]], gradient: list[float] | list[list[float]]) -> nn.Parameter:
@@ -44,36 +46,24 @@ def test_lars_takes_a_plain_step_where_a_norm_is_zero() -> None:
     assert still.tolist() == [[1.0, 1.0]]
 
 
-def test_adam_and_sgd_are_torchs() -> None:
-    for name, reference in (
-        ("adam", lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.8, 0.999), weight_decay=0.01)),
-        ("sgd", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, weight_decay=0.01)),
-    ):
-        # In double precision: a bias before a batch norm has but rounding for a gradient, and Adam makes it large.
-        ours = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).double()
-        theirs = copy.deepcopy(ours)
-        first, second = make_optimiser(name, ours.parameters(), 0.1, 0.8, 0.01), reference(theirs.parameters())
-        x = torch.randn(8, 4, dtype=torch.float64)
-        for _ in range(3):
-            for network, optimiser in ((ours, first), (theirs, second)):
-                optimiser.zero_grad()
-                network(x).pow(3).sum().backward()
-                optimiser.step()
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-            torch.testing.assert_close(one, other)
-
-
-def test_adam_is_torchs_fused_one() -> None:
-    """Fused is a single pass over the weights, and its bits are those of runs made before."""
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        # Fused: its bits are those of runs made before.
+        ("adam", partial(torch.optim.Adam, betas=(0.8, 0.999), fused=True)),
+        ("sgd", partial(torch.optim.SGD, momentum=0.8)),
+    ],
+)
+def test_adam_and_sgd_are_torchs(name: str, reference: Any) -> None:
     ours = nn.Sequential(nn.Linear(40, 30), nn.ReLU(), nn.Linear(30, 1))
     theirs = copy.deepcopy(ours)
-    first = make_optimiser("adam", ours.parameters(), 0.1, 0.8, 0.01)
-    second = torch.optim.Adam(theirs.parameters(), lr=0.1, betas=(0.8, 0.999), weight_decay=0.01, fused=True)
+    first = make_optimiser(name, ours.parameters(), 0.1, 0.8, 0.01)
+    second = reference(theirs.parameters(), lr=0.1, weight_decay=0.01)
     x = torch.randn(16, 40)
     for _ in range(4):
         for network, optimiser in ((ours, first), (theirs, second)):
             optimiser.zero_grad()
-            network(x).pow(3).sum().backward()
+            network(x).square().mean().backward()
             optimiser.step()
     assert all(torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True))
 
@@ -129,20 +119,20 @@ def test_lars_returns_what_a_closure_does() -> None:
     assert LARS([weights], lr=1.0).step(closure) == 4.0
 
 
-def test_wrong_optimisers_are_refused() -> None:
-    weights = [nn.Parameter(torch.ones(2))]
-    with pytest.raises(ValueError, match=r"expected one of adam, sgd, lars, got larss\. Did you mean 'lars'\?"):
-        make_optimiser("larss", weights, 0.1)
-    with pytest.raises(ValueError, match="lr is the step size: expected a finite lr > 0, got 0"):
-        make_optimiser("adam", weights, 0.0)
-    with pytest.raises(ValueError, match="expected 0 <= momentum < 1, got 1.0"):
-        make_optimiser("sgd", weights, 0.1, momentum=1.0)
-    with pytest.raises(ValueError, match="expected a finite weight_decay >= 0, got -1"):
-        make_optimiser("lars", weights, 0.1, weight_decay=-1.0)
-    with pytest.raises(ValueError, match="trust is the share"):
-        LARS(weights, 0.1, trust=0.0)
-    with pytest.raises(ValueError, match="at least one that needs a gradient, got none"):
-        make_optimiser("adam", [], 0.1)
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("larss", {}, r"expected one of adam, sgd, lars, got larss\. Did you mean 'lars'\?"),
+        ("adam", {"lr": 0.0}, "lr is the step size: expected a finite lr > 0, got 0"),
+        ("sgd", {"momentum": 1.0}, "expected 0 <= momentum < 1, got 1.0"),
+        ("lars", {"weight_decay": -1.0}, "expected a finite weight_decay >= 0, got -1"),
+        ("adam", {"parameters": []}, "at least one that needs a gradient, got none"),
+    ],
+)
+def test_wrong_optimisers_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"parameters": [nn.Parameter(torch.ones(2))], "lr": 0.1}
+    with pytest.raises(ValueError, match=message):
+        make_optimiser(name, **(given | settings))
 
 
 def test_schedules_at_known_places() -> None:
@@ -156,7 +146,6 @@ def test_schedules_at_known_places() -> None:
     places = (0, 119, 120, 159, 160, 199, 200, 240)
     factors = [schedule(s, 240, kind="step") for s in places]
     assert factors == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
-    assert schedule(6, 10, kind="step", milestones=(0.6,), decay=0.2) == pytest.approx(0.2)
     assert schedule(5, 5, 5) == 1.0
 
 

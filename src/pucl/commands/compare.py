@@ -1,72 +1,80 @@
-"""Train with several corrections on the same data and seeds, and show what each was worth.
+"""Train with several corrections on the same data and seeds, and compare the results.
 
-FRAMEWORK is simclr, moco or cmc for images, infograph for graphs. DATA is a known name (digits, cifar10, ENZYMES, ...;
-see `pucl data list`) or a path: a folder of pictures with labels as sub-folders, a .npz file, or a directory with
-graphs as NAME_A.txt and so on.
+Each framework has settings of its own: `pucl compare FRAMEWORK --help` shows them. The data need labels.
 
-Beside the corrections stand the encoder without training and the oracle, whose loss knows the labels: what a correction
-can win lies between plain and oracle. What is finished is not run again, what was interrupted goes on.
+Other rows stand beside the corrections: the untrained encoder, and two oracles, whose losses know the labels. The row
+oracle leaves false negatives out, oracle-attract makes positives of them. What a correction can gain lies between plain
+and oracle. tilt-alone is Hard without a prior. Finished runs are not trained again; interrupted runs continue.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from pucl import processes
-from pucl.commands.means import add_means, add_page, means_of, page_of, tell_failed
-from pucl.commands.train import (
-    add_run_arguments,
+from pucl.commands.experiments import add_workers, finish, report_failures, resources_of
+from pucl.commands.frameworks import (
+    Groups,
+    add_frameworks,
     changes,
-    check_settings,
-    correction_settings,
+    compared_rows,
     given_settings,
-    name_of_changes,
+    settings_by_row,
 )
-from pucl.config import ROWS, RunConfig
+from pucl.commands.naming import name_of_changes
+from pucl.commands.options import names
+from pucl.config import RunConfig
 from pucl.devices import choose_device
 from pucl.files import write_whole
+from pucl.frameworks import modality_of
 from pucl.frameworks.recipes import recipe
+from pucl.modality import Modality
 from pucl.progress import StatusArea
 from pucl.reports.canvas import MatplotlibMissingError
-from pucl.reports.curves import draw_accuracies, draw_curves
-from pucl.runs.build import modality_of
+from pucl.reports.curves import draw_curves
+from pucl.reports.scores import draw_scores
 from pucl.runs.collection import RUNS
-from pucl.runs.compare import Comparison, compare_corrections
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
-from pucl.runs.lines import as_text
+from pucl.runs.rows import as_text
+from pucl.runs.tables import ComparedRows, compare_corrections
 from pucl.texts import say
 
-EVERYTHING = "untrained,plain,deb,hard,ring,pucl,oracle"
+EXAMPLES = ("pucl compare simclr --help", "pucl compare simclr digits", "pucl compare infograph ENZYMES --seeds 5")
+EXAMPLES_OF_FRAMEWORK = (
+    "{data}",
+    "{data} --corrections plain,pucl,oracle --seeds 5",
+    "{path} --alpha 0.12 --c 0.1 --epochs 50 --workers 2",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl compare``."""
-    add_run_arguments(parser)
-    parser.add_argument(
-        "--corrections", metavar="NAME,...", help=f"rows (default: {EVERYTHING}, and raw features for graphs)"
-    )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
-    add_means(parser, workers="1 for images, all cores for graphs")
-    add_page(parser)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where the runs go (default: runs/FRAMEWORK-DATA, and the settings that were given)",
-    )
+    add_frameworks(parser, _add_own, EXAMPLES_OF_FRAMEWORK)
+
+
+def _add_own(groups: Groups, modalities: Sequence[Modality]) -> None:
+    rows = compared_rows(modalities)
+    corrections = f"rows of the table, separated by commas (default: {','.join(rows)})"
+    groups["correction"].add_argument("--corrections", type=names, choices=rows, metavar="NAME,...", help=corrections)
+    run = groups["run"]
+    yardstick = "number that leads the table and the page, such as linear or clustering_ari (default: retrieval)"
+    run.add_argument("--yardstick", metavar="NAME", default="", help=yardstick)
+    run.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds (default: %(default)s)")
+    add_workers(run, default="one for each core" if any(each.side_by_side for each in modalities) else "1")
+    out = "directory of the runs (default: runs/FRAMEWORK-DATA, and the settings that were given)"
+    run.add_argument("--out", type=Path, metavar="DIR", help=out)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run all rows, print the table, and say where everything is."""
+    """Train all rows, print the table, and report where the results are."""
     base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
     modality = modality_of(base)
-    everything = ",".join((*modality.extra_rows, EVERYTHING))
-    given = everything if arguments.corrections is None else arguments.corrections
-    corrections = [name for name in given.split(",") if name]
-    means = means_of(arguments, workers=None if modality.side_by_side and not processes.launched() else 1)
+    corrections = compared_rows([modality]) if arguments.corrections is None else arguments.corrections
+    resources = resources_of(arguments, workers=None if modality.side_by_side and not processes.launched() else 1)
     suffix = name_of_changes(base, arguments.recipe, given_settings(arguments))
     out = arguments.out or Path("runs") / f"{base.framework}-{Path(base.data).name}{suffix}"
-    check_settings(arguments, corrections)
+    settings = settings_by_row(arguments, corrections)
     with (
         processes.torchrun_world(choose_device(arguments.device)),
         Display(StatusArea() if processes.rank() == 0 else None) as display,
@@ -77,35 +85,35 @@ def run(arguments: argparse.Namespace) -> int:
             corrections,
             arguments.seeds,
             out,
-            settings={name: correction_settings(arguments, name) for name in ROWS},
-            means=means,
+            settings=settings,
+            resources=resources,
             display=display,
             command=arguments.command_line,
+            yardstick=arguments.yardstick,
         )
     if not first:
         return 0
-    say(as_text(comparison.lines))
-    tell_failed(words for line in comparison.lines for words in line.failed)
+    say(as_text(comparison.rows, yardstick=arguments.yardstick))
+    report_failures(comparison.failed)
     say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N, collected in {RUNS}")
-    say(f"plots: {draw(comparison, base, out)}")
-    say(f"page:  {page_of(out, arguments)}")
-    return 1 if any(line.failed for line in comparison.lines) else 0
+    say(f"plots: {draw(comparison, base, out, arguments.yardstick)}")
+    return finish(out, arguments, comparison.failed)
 
 
-def draw(comparison: Comparison, base: RunConfig, out: Path) -> str:
-    """Draw the comparison into its directory, and say in words what is there."""
+def draw(comparison: ComparedRows, base: RunConfig, out: Path, yardstick: str) -> str:
+    """Draw the comparison into its directory, and return a line that names the files."""
     subject = f"{base.framework} on {Path(base.data).name}"
     histories = {
-        name: [RunDirectory(out / place).history() for place in places] for name, places in comparison.runs.items()
+        name: [RunDirectory(out / path).history() for path in paths] for name, paths in comparison.runs.items()
     }
-    accuracies, curves = out / "accuracies.png", out / "curves.png"
-    for file in (accuracies, curves):
-        file.unlink(missing_ok=True)  # That of an earlier comparison would not go with these numbers.
+    scores, curves = out / "scores.png", out / "curves.png"
+    for file in (scores, curves):
+        file.unlink(missing_ok=True)  # It may be from an earlier comparison with other numbers.
     try:
-        write_whole(accuracies, draw_accuracies(comparison.lines, subject=subject))
+        write_whole(scores, draw_scores(comparison.rows, subject=subject, yardstick=yardstick))
         if not any(run for runs in histories.values() for run in runs):
-            return f"{accuracies}; nothing was trained, so there are no curves"
+            return f"{scores}; no curves, since nothing was trained"
         write_whole(curves, draw_curves(histories, subject=subject, cosines=base.compares_cosines))
     except MatplotlibMissingError as error:
-        return f"left out; {error}"
-    return f"{accuracies} and {curves.name}"
+        return f"not drawn: {error}"
+    return f"{scores} and {curves.name}"

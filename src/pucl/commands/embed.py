@@ -1,13 +1,11 @@
 """Write the embeddings of images or graphs to a file, as the encoder of a finished run makes them.
 
-DATA is a known name (digits, cifar10, ENZYMES, ...; see `pucl data list`) or a path: a folder of pictures, a .npz file,
-or a directory with graphs as NAME_A.txt and so on.
+The order of the samples is that of the folder or file.
 
-  -o FILE.npz   embeddings [samples, features], and where they are known labels, names (files, or rows of the .npz file)
-                and classes, in the order of the folder or file. Data that come with a test set, such as cifar10 or a
-                folder with train/ and test/, are written in parts instead: train, test, and pretrain where that is
-                another, each with PART_labels and PART_names
-  -o FILE.npy   embeddings [samples, features] alone, in the same order; a known data set part after part
+  -o FILE.npz  embeddings [samples, features] and, where they are known, labels, classes and names (of files, or rows of
+               the .npz file). Data with a test set, such as cifar10 or a folder with train/ and test/, are written in
+               parts: train, test, and pretrain if it is another set, each with PART_labels and PART_names
+  -o FILE.npy  embeddings [samples, features] only; for data with a test set, part after part
 """
 
 import argparse
@@ -16,34 +14,42 @@ from pathlib import Path
 
 import numpy as np
 
-from pucl.commands.loading import add_encoder
+from pucl.commands.options import add_encoder, add_root
 from pucl.files import write_whole
-from pucl.frameworks import FRAMEWORKS
+from pucl.frameworks import modality_of
+from pucl.modalities import MODALITIES
 from pucl.progress import Progress
 from pucl.runs.trained import load
 from pucl.texts import say
+
+EXAMPLES = (
+    "pucl embed runs/simclr-digits-pucl-seed-0 digits -o digits.npz",
+    "pucl embed runs/first pictures/ -o pictures.npy",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl embed``."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a finished run")
-    parser.add_argument("data", metavar="DATA", help="a known name, a folder of pictures, or a .npz file")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="where to: .npz or .npy")
+    names = [name for modality in MODALITIES.values() for name in modality.sources]
+    paths = ", ".join(modality.paths for modality in MODALITIES.values())
+    parser.add_argument("data", metavar="DATA", choices=names, help=f"name of a data set, or {paths}")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file to write: .npz or .npy")
     add_encoder(parser)
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    add_root(parser)
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Embed, write, and say what is where."""
+    """Embed, write the file, and print how many samples it holds."""
     out: Path = arguments.out
     if out.suffix not in (".npz", ".npy"):
         raise ValueError(f"--out is a file of arrays: expected a name that ends in .npz or .npy, got {out}")
     if out.is_dir() or (out.exists() and not arguments.force):
-        raise ValueError(f"{out} is there already: choose another name, or give --force to write over a file")
+        raise ValueError(f"{out} exists already: choose another name, or give --force to overwrite a file")
     trained = load(arguments.run, encoder=arguments.encoder)
-    out.parent.mkdir(parents=True, exist_ok=True)  # Now, so that a folder that cannot be made does not cost the work.
-    unit = FRAMEWORKS[trained.config.framework].modality.name
+    out.parent.mkdir(parents=True, exist_ok=True)  # Before the work, in case the directory cannot be made.
+    unit = modality_of(trained.config).name
     progress = Progress("pucl embed", unit)
     try:
         made = trained.embed_data(

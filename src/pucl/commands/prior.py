@@ -1,15 +1,14 @@
-"""Estimate from the similarities in finished runs what share of their unlabelled samples are hidden positives: tau'.
+"""Estimate tau', the share of hidden positives among the unlabelled samples of a finished run.
 
-Takes training samples, sees them as the training did, compares each with each, and estimates from the cosines alone
+The command compares training samples with each other, as the training did. From the cosines alone it computes
 
-  bbe      best bin estimation: the largest weight of known positives (two views of one image) that the unlabelled
-           pairs have room for; not for graphs, which have no views
-  mixture  the weight of the upper of two Gaussians fitted to the unlabelled pairs
+  bbe      best bin estimation: the largest share of the unlabelled pairs that can be distributed like the known
+           positives (two views of one image). Graphs have no views, so they have no bbe.
+  mixture  the weight of the upper of two Gaussians that are fitted to the unlabelled pairs
 
-beside tau' that the run used and, where there are labels, the truth: the share of pairs that are of one class. Labels
-are used for nothing else. Either estimate may be far off, in either direction: the command says on how many pairs they
-rest and what they assume. alpha and c follow by counting: known positives are M+ of the M+ + N samples that an anchor
-meets in a step.
+The table also shows the tau' that the run used and, if there are labels, the truth: the share of pairs of the same
+class. Labels are used for nothing else. Both estimates can be far off, in either direction. alpha and c follow from an
+estimate by counting: of the samples that an anchor meets in a step, M+ are known positives and N are unlabelled.
 """
 
 import argparse
@@ -20,13 +19,18 @@ from pathlib import Path
 import torch
 
 import pucl
-from pucl.commands.loading import add_encoder
-from pucl.diagnosis.priors import APART
+from pucl.commands.options import add_encoder, add_root
 from pucl.diagnosis.similarities import Similarities, measure_similarities
+from pucl.estimation.mixture import APART
 from pucl.files import check_folder, write_json
 from pucl.texts import say, table
 
 ANCHORS = 1000
+
+EXAMPLES = (
+    "pucl prior runs/simclr-digits-pucl-seed-0",
+    "pucl prior runs/first runs/second --anchors 2000 --json priors.json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,28 +41,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=ANCHORS,
         metavar="N",
-        help="how many samples are compared with each other (default: %(default)s)",
+        help="number of samples that are compared with each other (default: %(default)s)",
     )
     add_encoder(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of samples and views (default: 0)")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
+    add_root(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the estimates to this file as well")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure each run, print the table, and say what to make of it."""
+    """Measure each run, print the table and what it means, and write the record."""
     check_folder("--json", arguments.json)
     found = [
         measure_similarities(
-            place,
+            directory,
             root=arguments.root,
             anchors=arguments.anchors,
             seed=arguments.seed,
             encoder=arguments.encoder,
         )
-        for place in arguments.runs
+        for directory in arguments.runs
     ]
-    say(as_text(found, parameters=True))
+    say(as_text(found))
     say(f"\n{advice(found)}")
     if arguments.json is not None:
         about = {
@@ -72,55 +76,58 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def as_text(found: Sequence[Similarities], *, parameters: bool = False) -> str:
-    """The table for a terminal.
-
-    Args:
-        found: What was measured, a run each.
-        parameters: Whether alpha and c that follow from the estimates are shown too.
-    """
-    header = ["run", "tau' used", "bbe", "mixture", "truth", "known positives", "pairs"]
-    if parameters:
-        header += ["M+", "N", "alpha, c by bbe", "alpha, c by mixture"]
-    rows = [header]
+def as_text(found: Sequence[Similarities]) -> str:
+    """A table with one line for each run."""
+    header = ["run", "tau' used", "bbe", "mixture", "truth", "known positives", "pairs", "M+", "N"]
+    rows = [[*header, "alpha, c by bbe", "alpha, c by mixture"]]
     for each in found:
-        low = None if each.best_bin is None else each.best_bin.tau_plus
-        high = each.mixture.tau_plus
+        by_bin, by_mixture = None if each.best_bin is None else each.best_bin.tau_plus, each.mixture.tau_plus
         doubt = "" if each.mixture.separation >= APART else " ?"
-        cells = [str(each.run), _number(each.tau_plus), _number(low), _number(high) + doubt, _number(each.truth)]
-        cells += ["" if each.positive is None else f"{len(each.positive):,}", f"{len(each.unlabelled):,}"]
-        if parameters:
-            cells += [str(each.positives_met), str(each.unlabelled_met)]
-            cells += ["" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau)) for tau in (low, high)]
-        rows.append(cells)
+        rows.append(
+            [
+                str(each.run),
+                _number(each.tau_plus),
+                _number(by_bin),
+                _number(by_mixture) + doubt,
+                _number(each.truth),
+                "" if each.positive is None else f"{len(each.positive):,}",
+                f"{len(each.unlabelled):,}",
+                str(each.positives_met),
+                str(each.unlabelled_met),
+                *(
+                    "" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau))
+                    for tau in (by_bin, by_mixture)
+                ),
+            ]
+        )
     return table(rows)
 
 
 def advice(found: Sequence[Similarities]) -> str:
-    """On what the estimates rest, and in which direction they may be off."""
+    """What the estimates assume, and when they are too high or too low."""
     known = list(dict.fromkeys(each.known for each in found if each.positive is not None))
-    words = []
+    sentences = []
     if known:
-        words.append(
-            f"bbe compares known positives ({' or '.join(known)}) with pairs of different samples, and assumes that "
-            "hidden positives are as alike as known ones. They are mostly less alike: then it is too low. Where true "
-            "negatives are as alike as known positives, it is too high; near 1 it says only that the encoder does not "
-            "separate them."
+        sentences.append(
+            f"bbe compares known positives ({' or '.join(known)}) with pairs of different samples. It assumes that "
+            "hidden positives are as similar as known ones. Usually they are less similar, and bbe is too low. If true "
+            "negatives are as similar as known positives, bbe is too high; near 1 it only says that the encoder does "
+            "not separate them."
         )
-    words.append(
-        "mixture looks at the pairs of different samples alone, and takes the upper of two Gaussians for the hidden "
-        "positives: any other hump or tail of the cosines makes it too high, and hidden positives among the rest make "
-        "it too low."
+    sentences.append(
+        "mixture uses the pairs of different samples alone, and assumes that the upper of two Gaussians is the hidden "
+        "positives. It is too high if the cosines have another peak or a long tail, and too low if hidden positives "
+        "are as dissimilar as the other pairs."
     )
     if any(each.mixture.separation < APART for each in found):
-        words.append(
-            f"With a question mark its two Gaussians are less than {APART:g} deviations apart, and it is little but a "
-            "guess."
+        sentences.append(
+            f"A question mark means that the two Gaussians are less than {APART:g} standard deviations apart: the "
+            "estimate is then not reliable."
         )
-    unlabelled = all(each.truth is None for each in found)
-    check = "without labels nothing here can check it" if unlabelled else "compare it with the truth, which labels give"
-    words.append(f"No estimate is a bound: {check}.")
-    return textwrap.fill(" ".join(words), 112)
+    no_labels = all(each.truth is None for each in found)
+    check = "without labels they cannot be checked" if no_labels else "compare them with the truth, which labels give"
+    sentences.append(f"The estimates are not bounds: {check}.")
+    return textwrap.fill(" ".join(sentences), 112)
 
 
 def _number(value: float | None) -> str:

@@ -1,13 +1,15 @@
 """List the runs in a directory and below it.
 
-  pucl runs                                  all runs in ./runs
-  pucl runs DIR --where correction=pucl --where seed=0 --state finished
-  pucl runs DIR --collect OUT                their records in three files, without encoders and embeddings
+The state of a run is
 
-A run is finished (it has a result), begun (a checkpoint or metrics), waiting (a configuration and nothing more) or
-damaged (it cannot be read, and is left alone). --where takes any field of the configuration or setting of the
-correction. Runs are found in directories of their own and in collections: runs.jsonl, metrics.jsonl.gz and
-environments.json, as comparisons, tables and ablations also leave them.
+  finished  it has a result
+  begun     it has a checkpoint or metrics
+  waiting   it has a configuration only
+  damaged   it cannot be read; it is left as it is
+
+Runs are found in their own directories and in collections (runs.jsonl, metrics.jsonl.gz and environments.json), which
+comparisons, tables and ablations write at their end. --collect writes such a collection: records without encoders and
+embeddings.
 """
 
 import argparse
@@ -22,26 +24,27 @@ from pucl.runs.catalogue import FINISHED, STATES, Entry, find_runs
 from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS, write_collection
 from pucl.texts import counted, percent, printable, say, table
 
+EXAMPLES = (
+    "pucl runs",
+    "pucl runs DIR --where correction=pucl --where seed=0 --state finished",
+    "pucl runs DIR --collect OUT",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl runs``."""
-    parser.add_argument(
-        "directory", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="where to look (default: runs)"
-    )
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="FIELD=VALUE", help="only these; may be repeated"
-    )
-    parser.add_argument("--state", metavar="NAME", help=f"only {', '.join(STATES)}")
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all that is known of them to this file as well"
-    )
-    parser.add_argument(
-        "--collect", type=Path, metavar="OUT", help="write the records of the finished ones to this directory as well"
-    )
+    directory = "directory to search (default: runs)"
+    parser.add_argument("directory", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help=directory)
+    where = "only runs with this setting, of the run or of its correction; may be repeated"
+    parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=where)
+    parser.add_argument("--state", metavar="NAME", choices=STATES, help=f"only runs in this state: {', '.join(STATES)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all that is known of them to this file")
+    collect = "also write the records of finished runs to this directory"
+    parser.add_argument("--collect", type=Path, metavar="OUT", help=collect)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Find, filter, print."""
+    """Find the runs, choose among them, and print a table."""
     check_folder("--json", arguments.json)
     wanted = dict(_pair(text) for text in arguments.where)
     for name in wanted:
@@ -70,25 +73,25 @@ HEADER = ["run", "state", "framework", "data", "correction", "settings", "seed",
 
 
 def _cells(entry: Entry, top: Path) -> list[str]:
-    place = str(entry.path.relative_to(top)) if entry.path != top else "."
+    path = str(entry.path.relative_to(top)) if entry.path != top else "."
     config = entry.config
     if config is None:
-        return [place, entry.state, *[""] * (len(HEADER) - 2)]
+        return [path, entry.state, *[""] * (len(HEADER) - 2)]
     settings = ", ".join(f"{name} {value:g}" for name, value in config.all_settings().items() if value is not False)
     accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {percent(entry.accuracy[1])}"
     seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
     about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]
-    return [place, entry.state, *about, accuracy, seconds]
+    return [path, entry.state, *about, accuracy, seconds]
 
 
 def _collect(chosen: Sequence[Entry], top: Path, out: Path) -> str:
-    """Write a collection of the finished runs, and say in words what it has."""
+    """Write a collection of the finished runs, and return a line that says what it holds."""
     finished = [each for each in chosen if each.state == FINISHED]
     if not finished:
-        raise ValueError(f"--collect writes the records of finished runs: expected one at least, got none in {top}")
+        raise ValueError(f"--collect writes the records of finished runs: expected at least one, got none in {top}")
     write_collection(out, {each.path.relative_to(top).as_posix(): each.run() for each in finished})
     rest = len(chosen) - len(finished)
-    left_out = f"; {counted(rest, 'run')} not finished or damaged, left out" if rest else ""
+    left_out = f"; {counted(rest, 'run')} skipped, not finished or damaged" if rest else ""
     return f"written: {out / RUNS} ({counted(len(finished), 'run')}{left_out}), {METRICS} and {ENVIRONMENTS}"
 
 

@@ -1,24 +1,28 @@
 """Run one of the paper's tables, and show its numbers beside those of the paper.
 
-  pucl table 1   SimCLR, CMC and MoCo on CIFAR10, CIFAR100 and STL10: plain (also at another temperature), each
-                 correction, PUCL with Hard's tilt, without training, and with labels (the oracle)
-  pucl table 2   InfoGraph on PTC, ENZYMES, DD and REDDIT-BINARY: plain and with each correction, without training,
-                 without an encoder, with labels (the oracle), and as HCL's authors published theirs
+  pucl table 1   SimCLR, CMC and MoCo on CIFAR10, CIFAR100 and STL10: plain (at two temperatures), each correction,
+                 PUCL with Hard's tilt, the untrained encoder, and the oracle, which knows the labels
+  pucl table 2   InfoGraph on PTC, ENZYMES, DD and REDDIT-BINARY: plain, each correction, DEB and Hard as HCL's authors
+                 published them, the untrained encoder, raw features, and the oracle
 
-Every number is the mean over seeds, each a training of its own, with its standard deviation; differences to plain are
-taken seed by seed. A table that was stopped goes on where it was: what is finished is not run again, what was
-interrupted continues from its checkpoint.
+Every number is the mean over seeds with its standard deviation. Differences to plain are paired by seed. After an
+interruption the same command continues: finished runs are not run again, others continue from their checkpoints.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from pucl.commands.means import USUAL_BUDGET, add_experiment, name_of_experiment, page_of, print_table
+from pucl.commands.experiments import add_experiment, finish, name_of_experiment, print_table
+from pucl.commands.options import given, names
 from pucl.config import choose
 from pucl.paper import table1, table2
 from pucl.paper.graph_settings import VARIANTS
-from pucl.runs.tables import Part
-from pucl.texts import say
+
+EXAMPLES = (
+    "pucl table 1 --budget quick --frameworks simclr --data cifar10",
+    "pucl table 2 --data PTC,ENZYMES --seeds 3",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("number", metavar="NUMBER", help="which table: 1 (images) or 2 (graphs)")
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in table1.BUDGETS.items())
     parser.add_argument("--budget", metavar="NAME", help=f"of table 1, how much work (default: small). {budgets}")
-    parser.add_argument("--frameworks", metavar="NAME,...", help=f"of table 1 (default: {','.join(table1.FRAMEWORKS)})")
-    parser.add_argument(
-        "--data", metavar="NAME,...", help=f"(default: {','.join(table1.DATA)} or {','.join(table2.DATA)})"
-    )
-    parser.add_argument(
-        "--rows",
-        metavar="NAME;...",
-        help=f"which rows (default: {'; '.join(table1.ROWS)} or {'; '.join(table2.ROWS)})",
-    )
+    frameworks = f"of table 1 (default: {','.join(table1.FRAMEWORKS)})"
+    parser.add_argument("--frameworks", type=names, metavar="NAME,...", help=frameworks)
+    data = f"(default: {','.join(table1.DATA)} or {','.join(table2.DATA)})"
+    parser.add_argument("--data", type=names, metavar="NAME,...", help=data)
+    rows = f"which rows (default: {'; '.join(table1.ROWS)} or {'; '.join(table2.ROWS)})"
+    parser.add_argument("--rows", type=partial(names, separator=";"), metavar="NAME;...", help=rows)
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by budget, 10 for table 2)")
     parser.add_argument(
         "--variant",
@@ -47,45 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is left of the table, print it, and say where everything is."""
+    """Run the missing runs of the table, print it, and report the files."""
     choose("table of the paper", arguments.number, ("1", "2"))
     out = arguments.out or Path("runs") / f"table-{arguments.number}{name_of_experiment(arguments)}"
-    parts = _parts_of_1(arguments) if arguments.number == "1" else _parts_of_2(arguments)
-    made = print_table(parts, out, arguments)
-    say(f"page:  {page_of(out, arguments)}")
-    return 1 if made.failed else 0
-
-
-def _parts_of_1(arguments: argparse.Namespace) -> list[Part]:
-    if arguments.variant is not None:
-        raise ValueError("--variant is for table 2; table 1 has budgets")
-    return table1.parts_of_table1(
-        arguments.budget or USUAL_BUDGET,
-        frameworks=table1.FRAMEWORKS if arguments.frameworks is None else _names(arguments.frameworks),
-        data=table1.DATA if arguments.data is None else _names(arguments.data),
-        rows=table1.ROWS if arguments.rows is None else _names(arguments.rows, ";"),
-        seeds=arguments.seeds,
-        changes={} if arguments.epochs is None else {"epochs": arguments.epochs},
-        root=arguments.root,
-    )
-
-
-def _parts_of_2(arguments: argparse.Namespace) -> list[Part]:
-    for name in ("budget", "frameworks"):
-        if getattr(arguments, name) is not None:
+    chosen = given(arguments, "data", "rows", "seeds") | {"changes": given(arguments, "epochs"), "root": arguments.root}
+    if arguments.number == "1":
+        if arguments.variant is not None:
+            raise ValueError("--variant is for table 2; table 1 has budgets")
+        parts = table1.parts_of_table1(**given(arguments, "budget", "frameworks"), **chosen)
+    else:
+        for name in given(arguments, "budget", "frameworks"):
             raise ValueError(
                 f"--{name} is for table 1; table 2 has InfoGraph, at the references' settings or a --variant"
             )
-    return table2.parts_of_table2(
-        table2.DATA if arguments.data is None else _names(arguments.data),
-        None if arguments.rows is None else _names(arguments.rows, ";"),
-        table2.SEEDS if arguments.seeds is None else arguments.seeds,
-        {} if arguments.epochs is None else {"epochs": arguments.epochs},
-        variant=arguments.variant,
-        root=arguments.root,
-    )
-
-
-def _names(given: str, separator: str = ",") -> list[str]:
-    """Names with something between them; those of rows may have commas inside."""
-    return [name.strip() for name in given.split(separator) if name.strip()]
+        parts = table2.parts_of_table2(variant=arguments.variant, **chosen)
+    made = print_table(parts, out, arguments)
+    return finish(out, arguments, made.failed)

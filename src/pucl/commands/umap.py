@@ -1,15 +1,15 @@
-"""Show the embeddings of finished runs in the plane, and how alike the pairs are that their losses compare.
+"""Draw the embeddings of finished runs in the plane, and the similarities of the pairs that their losses compare.
 
-Writes, beside each other,
+Writes these files:
 
-  FILE.png                  the runs side by side, samples coloured by class: those of the test set, where there is one
-  FILE.npz                  the same as numbers: for run 1, 1_points [samples, 2], 1_places (which samples) and, where
+  FILE.png                  the runs side by side, samples coloured by class; test samples if there are any
+  FILE.npz                  the same as numbers: for run 1, 1_points [samples, 2], 1_indices (which samples) and, where
                             they are known, 1_labels and 1_classes; for run 2, 2_points and so on; runs, their names
-  FILE-similarities-1.png   for each run, the cosines of known positives, of pairs of one class and of different
-                            classes, and how its correction reads the unlabelled pairs
+  FILE-similarities-1.png   for each run, the cosines of known positives, of pairs of the same class and of
+                            different classes, and what its correction assumes about unlabelled pairs
 
-and prints the estimates of tau' that follow from the cosines; `pucl prior` gives alpha and c besides. The first layout
-takes half a minute more, in which umap-learn is compiled. Files of these names are written over.
+Prints the estimates of tau' from the cosines; `pucl prior` also gives alpha and c. Existing files of these names are
+overwritten.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.commands.loading import add_encoder
+from pucl.commands.options import add_encoder, add_root
 from pucl.commands.prior import advice, as_text
-from pucl.diagnosis.layout2d import POINTS, Layout, lay_out_runs, need_umap
+from pucl.diagnosis.layout2d import POINTS, Layout, check_umap, lay_out_runs
 from pucl.diagnosis.similarities import measure_similarities
 from pucl.files import write_whole
 from pucl.progress import StatusArea
@@ -32,42 +32,41 @@ from pucl.reports.embedding import draw_embedding
 from pucl.reports.similarities import draw_similarities
 from pucl.texts import say
 
+EXAMPLES = (
+    "pucl umap runs/simclr-digits/plain/seed-0 runs/simclr-digits/pucl/seed-0",
+    "pucl umap runs/first --out first.png",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl umap``."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
-    parser.add_argument(
-        "--points", type=int, default=POINTS, metavar="N", help="samples of each run at most (default: %(default)s)"
-    )
+    points = "most samples of each run (default: %(default)s)"
+    parser.add_argument("--points", type=int, default=POINTS, metavar="N", help=points)
     add_encoder(parser)
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where data are kept (default: $PUCL_DATA or a cache)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("umap.png"), metavar="FILE.png", help="where to (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--similarities",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="draw similarities and estimate tau' as well (default: yes)",
-    )
+    add_root(parser)
+    out = "file of the picture (default: %(default)s)"
+    parser.add_argument("--out", type=Path, default=Path("umap.png"), metavar="FILE.png", help=out)
+    similarities = "draw similarities and estimate tau' too (default: yes)"
+    parser.add_argument("--similarities", action=argparse.BooleanOptionalAction, default=True, help=similarities)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lay out, measure, print, write."""
+    """Make the layouts, measure similarities, print and write the results."""
     out: Path = arguments.out
     if out.suffix != ".png" or out.is_dir():
-        raise ValueError(f"--out is a picture to write: expected a name that ends in .png, got {out}")
-    need_umap()
+        raise ValueError(f"--out is the file of the picture: expected a name that ends in .png, got {out}")
+    check_umap()
     similarities = []
     with StatusArea() as area:
-        for place in arguments.runs if arguments.similarities else []:
-            area.show_text(f"{place}: comparing samples")
-            similarities.append(measure_similarities(place, root=arguments.root, encoder=arguments.encoder))
+        for directory in arguments.runs if arguments.similarities else []:
+            area.show_text(f"{directory}: comparing samples")
+            similarities.append(measure_similarities(directory, root=arguments.root, encoder=arguments.encoder))
         layouts = lay_out_runs(
             arguments.runs,
             points=arguments.points,
             root=arguments.root,
-            tell=area.show_text,
+            report=area.show_text,
             encoder=arguments.encoder,
         )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"coordinates:  {numbers}")
     pictures = [out.with_name(f"{out.stem}-similarities-{number}.png") for number in range(1, len(similarities) + 1)]
     for picture in (out, *pictures):
-        picture.unlink(missing_ok=True)  # That of an earlier call would not go with these numbers.
+        picture.unlink(missing_ok=True)  # It may be from an earlier call with other numbers.
     try:
         write_whole(out, draw_embedding(layouts))
         say(f"embeddings:   {out}")
@@ -88,15 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
             write_whole(picture, draw_similarities(each))
             say(f"similarities: {picture} ({each.run})")
     except MatplotlibMissingError as error:
-        say(f"figures:      left out; {error}")
+        say(f"figures:      not drawn: {error}")
     return 0
 
 
 def as_arrays(layouts: Sequence[Layout]) -> dict[str, NDArray[Any]]:
-    """The layouts for a .npz file, each under its number, from 1."""
+    """The arrays of the .npz file. Their names begin with the number of the layout, from 1."""
     arrays: dict[str, NDArray[Any]] = {"runs": np.array([str(layout.run) for layout in layouts])}
     for number, layout in enumerate(layouts, 1):
-        arrays |= {f"{number}_points": layout.points, f"{number}_places": layout.places}
+        arrays |= {f"{number}_points": layout.points, f"{number}_indices": layout.indices}
         if layout.labels is not None:
             arrays |= {f"{number}_labels": layout.labels, f"{number}_classes": np.array(layout.classes)}
     return arrays

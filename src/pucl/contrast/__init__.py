@@ -1,13 +1,13 @@
-"""The mathematics: pairs to comparisons, comparisons to averages, averages to losses. Needs torch alone."""
+"""The mathematics: pairs -> averages over the unlabelled (dense or streaming) -> losses. Needs torch alone."""
 
 import torch
 
 
 def _use_each_function_once() -> None:
-    """Keep a fault of torch out of the first loss of a process.
+    """Work around a fault of torch in the first loss of a process.
 
-    The very first exponential of a process may come out with half of its digits in one of several threads, since they
-    choose their code at the same time (pytorch issue 188792). A single number is the business of a single thread.
+    The first exponential of a process may be computed with half of the digits in one of several threads, since threads
+    choose their code path at the same time (pytorch issue 188792). For a single number there is a single thread.
     """
     for dtype in (torch.float32, torch.float64):
         one = torch.ones(1, dtype=dtype)

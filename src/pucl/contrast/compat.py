@@ -1,4 +1,4 @@
-"""Published behaviour that is kept only so that published numbers can be had again."""
+"""Published behaviour that is kept only to reproduce published numbers."""
 
 import math
 from typing import Literal
@@ -6,16 +6,17 @@ from typing import Literal
 import torch
 
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import Outcome, softplus
+from pucl.contrast.loss import Outcome
+from pucl.contrast.objectives import softplus
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
 
 Compat = Literal["hcl"]
 COMPATS: tuple[Compat, ...] = ("hcl",)
-"""Whose published behaviour can be asked for."""
+"""The methods whose published behaviour is available."""
 
-SMALLEST = 1e-30  # Scores that are all zero have no largest one to be divided by.
+SMALLEST = 1e-30  # Divisor if all scores are zero.
 
 
 def hcl_graph_loss(
@@ -32,17 +33,17 @@ def hcl_graph_loss(
     .. math:: L = \mathrm{mean}_{i,g \ne b(i)}\,[\,r_{ig}\,\frac{\mathrm{sp}(T_{ig})}{1 - \tau} - \ln 2\,]
               - \mathrm{mean}_i\,[\,\ln 2 - \mathrm{sp}(-T_{i,b(i)}) - \frac{\tau}{1 - \tau}\,\mathrm{sp}(T_{i,b(i)})\,]
 
-    Compared with the corrected expectation: the positive term is *added* where it should be taken off; the weights
+    Compared with the corrected expectation: the positive term is *added* instead of subtracted; the weights
     :math:`r = \exp(-2 \beta T / \max |T|)` favour *easy* graphs; pairs that should be masked take part as T = 0, in
-    the row means of r and as constants in both sums. A node that stands for several equal ones, by `copies`, counts as
-    so many.
+    the row means of r and as constants in both sums. A node counts as many times as `copies` says.
 
-    Use `Hard` with the Jensen-Shannon objective for the loss that was meant.
+    Use `Hard` with the Jensen-Shannon objective for the loss that was intended.
     """
     tau, beta = correction.tau_plus, correction.tilt
-    if not correction.is_tilted or isinstance(tau, Tensor):
+    if not correction.is_tilted or correction.stop_gradient or isinstance(tau, Tensor):
         raise ValueError(
-            f"compat='hcl' is for corrections with a tilt and one prior (Debiased, Hard, PUCL), got {correction}"
+            f"compat='hcl' is for corrections with a tilt and one prior (Debiased, Hard, PUCL with its gradient), "
+            f"got {correction}"
         )
     pairs = pair_local_global(local, whole, graph_of)
     nodes, graphs = len(local) if copies is None else copies.sum(), len(whole)
@@ -55,7 +56,7 @@ def hcl_graph_loss(
     positive, negative = scores * own, scores * ~own
     log2 = math.log(2.0)
     positive_part = log2 - softplus(-positive) - tau / (1 - tau) * softplus(positive)
-    # Where the pair is masked, the reference takes off the first two terms at T = 0, but not the third.
+    # For masked pairs, the reference subtracts the first two terms at T = 0, but not the third.
     positive_mean = total(positive_part) / nodes
     if beta == 0:
         negative_part = (softplus(negative) - log2) / (1 - tau)
@@ -67,8 +68,8 @@ def hcl_graph_loss(
     return total(negative_part) / (nodes * (graphs - 1)) - positive_mean
 
 
-def compare_as_published(pairs: Pairs, correction: Correction) -> Outcome:
-    """What HCL's published loss makes of nodes and graphs; it exists as a mean, so each node is given that mean."""
+def outcome_as_published(pairs: Pairs, correction: Correction) -> Outcome:
+    """The outcome of HCL's published loss. It is defined as a mean over nodes, so every node gets that mean."""
     if pairs.query_ids is None:
         raise ValueError("HCL's loss compares nodes with graphs: expected pairs that know the graph of each node")
     loss = hcl_graph_loss(pairs.query, pairs.key, pairs.query_ids, correction, pairs.copies)

@@ -1,28 +1,31 @@
-"""Embeddings as they come from anybody's encoder, checked and made ready."""
+"""Check the embeddings of any encoder, and divide them by their length."""
 
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
-from pucl.contrast.functions import with_signature
 from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
-SHORTEST = 1e-12  # A vector shorter than this has no direction that could be trusted.
+SHORTEST = 1e-12  # A shorter vector has no reliable direction.
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 HALVES = (torch.float16, torch.bfloat16)
 DTYPES = (*HALVES, torch.float32, torch.float64)
-ABOUT_ONE = 1e-2  # How far from one the length of a unit vector may be: half precision is no better.
+ABOUT_ONE = 1e-2  # Tolerance for the length of a unit vector: half precision has no better.
 
 
 class NotFiniteError(ValueError):
-    """Embeddings have become infinite, or no numbers at all."""
+    """Embeddings hold infinite values or NaN."""
 
 
 def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) -> Tensor:
-    """The tensor in float32 or better, or an error that says what is wrong with it.
+    """Return the tensor in float32 or better, or raise an error that says what is wrong with it.
 
-    Half precision becomes float32: sums of exponentials need its range and its digits.
+    Half precision becomes float32: sums of exponentials need its range and precision.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} holds embeddings: expected a torch tensor, got {type(tensor).__name__}")
@@ -46,48 +49,57 @@ def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) ->
 
 
 def unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-    """Each vector divided by its length. A zero vector has no direction and stays zero: similarity 0 to all."""
+    """Divide each vector by its length. A zero vector stays zero: its similarity to everything is 0."""
     with torch.no_grad():
         length = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
-    check_finite(name, length)
-    vectors: Tensor = _Unit.apply(embeddings, length)  # type: ignore[no-untyped-call]
+        check_finite(name, length)
+        has_direction = length > SHORTEST
+        scale = torch.where(has_direction, length, 1.0).reciprocal()
+    vectors: Tensor = _Unit.apply(embeddings, scale, has_direction)  # type: ignore[no-untyped-call]
     return vectors
 
 
-class _Unit(torch.autograd.Function):
-    r"""x / |x|, whose gradient is what of the incoming one does not point along x, divided by :math:`|x|`.
+def with_signature(forward: _Function) -> _Function:
+    """Store the signature of a function with it.
 
-    Written out because the automatic one passes over all embeddings twice as often. A zero vector is divided by one: it
-    then has a finite gradient that can lead it away from zero.
+    torch asks for the signature of ``forward`` at every call of a function that has a ``setup_context``. Finding it
+    takes as long as ten small operations.
+    """
+    setattr(forward, "__signature__", inspect.signature(forward))  # noqa: B010 (functions have no such attribute)
+    return forward
+
+
+class _Unit(torch.autograd.Function):
+    r"""x / |x|. Its gradient is the part of the incoming gradient that is orthogonal to x, divided by :math:`|x|`.
+
+    Written by hand, since autograd would pass over all embeddings twice as often. A zero vector has the scale one: its
+    gradient is finite and can move it away from zero.
     """
 
     @staticmethod
     @with_signature
-    def forward(vectors: Tensor, length: Tensor) -> Tensor:
-        return vectors * _Unit._scale(length)
+    def forward(vectors: Tensor, scale: Tensor, _has_direction: Tensor) -> Tensor:
+        return vectors * scale
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        vectors, length = inputs
-        ctx.save_for_backward(vectors, output, _Unit._scale(length), length > SHORTEST)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        vectors, scale, has_direction = inputs
+        ctx.save_for_backward(vectors, output, scale, has_direction)
 
     @staticmethod
-    def _scale(length: Tensor) -> Tensor:
-        return torch.where(length > SHORTEST, length, 1.0).reciprocal()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         vectors, unit, scale, has_direction = ctx.saved_tensors
-        with full_precision(vectors.device):  # Who goes back inside of it has half precision else.
-            if torch.is_grad_enabled():  # For second derivatives the length depends on the vector too.
-                scale = _Unit._scale(torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))
+        with full_precision(vectors.device):  # Backward inside autocast would otherwise use half precision.
+            if torch.is_grad_enabled():  # For second derivatives, the length depends on the vector too.
+                length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+                scale = torch.where(has_direction, length, 1.0).reciprocal()
                 unit = vectors * scale
             along = torch.where(has_direction, torch.linalg.vecdot(gradients[0], unit)[..., None], 0.0)
-            return torch.addcmul(gradients[0], unit, along, value=-1) * scale, None
+            return torch.addcmul(gradients[0], unit, along, value=-1) * scale, None, None
 
 
 def trusted_unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-    """The same vectors, said to be of unit length (or zero): checked where looking costs nothing."""
+    """Return vectors that should have unit length (or zero) already. On the CPU, where that is free, check it."""
     if torch.compiler.is_compiling() or embeddings.device.type != "cpu":
         return embeddings
     length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
@@ -101,10 +113,10 @@ def trusted_unit(name: str, embeddings: Float[Tensor, "*batch dim"]) -> Float[Te
 
 
 def check_finite(name: str, length: Float[Tensor, "*batch 1"]) -> None:
-    """Stop at embeddings that are not numbers, where looking costs nothing.
+    """Raise for embeddings that are not finite, on the CPU, where checking is free.
 
-    On an accelerator the answer would have to be waited for, and a gradient scaler relies on seeing NaN: there,
-    and inside a compiled step, NaN goes through to the loss and to every gradient.
+    On an accelerator a check would have to wait for the device, and a gradient scaler relies on seeing NaN. There, and
+    in compiled code, NaN passes on to the loss and to every gradient.
     """
     if torch.compiler.is_compiling() or length.device.type != "cpu":
         return
@@ -118,10 +130,10 @@ def check_finite(name: str, length: Float[Tensor, "*batch 1"]) -> None:
 
 
 def check_finite_vectors(name: str, vectors: Float[Tensor, "*batch dim"]) -> None:
-    """`check_finite` where nobody needs the lengths themselves.
+    """`check_finite` for vectors whose lengths are not needed.
 
-    One sum of all squares is quicker than a length for each vector, and where it is a number they all are. Where it is
-    not, many large numbers may have done it, and the lengths decide.
+    One sum of all squares is faster than a length for each vector. If it is finite, all vectors are. If it is not, many
+    large numbers may have overflowed, and the lengths decide.
     """
     if torch.compiler.is_compiling() or vectors.device.type != "cpu":
         return
@@ -131,7 +143,7 @@ def check_finite_vectors(name: str, vectors: Float[Tensor, "*batch dim"]) -> Non
 
 
 def check_alike(first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
-    """All embeddings of a comparison must hold numbers, be on one device and of one dimension."""
+    """Raise if embeddings that are compared are on different devices, or of different dimensions."""
     dim = first[1].shape[-1]
     for name, tensor in others:
         if tensor.device != first[1].device:

@@ -1,86 +1,32 @@
-"""From averaged unlabelled samples to a loss: InfoNCE and Jensen-Shannon."""
+"""InfoNCE and Jensen-Shannon: a function g of a logit, its average over the unlabelled samples, and the loss."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Real
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 
-from pucl.contrast.brief import brief_repr
-from pucl.contrast.comparison import Comparison
-from pucl.contrast.correction import Correction, ExtraPositives, normalised_log_weights
-from pucl.contrast.functions import with_signature
-from pucl.contrast.measure import corrected_log_mean, corrected_mean
-from pucl.contrast.summary import Summary, sum_groups, times, weighted
+from pucl.contrast.averages import Averages, sum_groups, times
+from pucl.contrast.correction import Correction
+from pucl.contrast.embeddings import with_signature
+from pucl.contrast.pairs import Comparison
 from pucl.shapes import Bool, Float, Tensor
 
 Floor = Literal["auto", "temperature", "paper"] | float
-"""Below what an estimate over negatives cannot fall.
+"""The lower limit of the estimate over negatives.
 
-- ``"temperature"``: the least value of g that any pair can have, g(lowest logit); exp(-1/t) for cosines.
-- ``"paper"``: exp(-1), as the paper prints it (it has no temperature).
-- a number 0 < rho < 1: that share of the average over the unlabelled, so that an anchor at the floor still
-  pushes its unlabelled samples away.
+- ``"temperature"``: the least possible value of g, g(lowest logit); exp(-1/t) for cosines.
+- ``"paper"``: exp(-1), as printed in the paper, which has no temperature.
+- a number 0 < rho < 1: that share of the average over the unlabelled samples. An anchor at this floor still pushes its
+  unlabelled samples away.
 - ``"auto"``: ``"temperature"``, but for InfoNCE below a temperature of 0.25 the share 0.1; see `resolve_floor`.
 """
 
-LOW_TEMPERATURE = (
-    0.25  # Below it exp(-1/t) is less than a fiftieth of any usual mean, and a floored anchor stops learning.
-)
-LOW_SHARE = 0.1  # About what exp(-1/t) is of the unlabelled mean at the usual temperature of 0.5.
-
-Reduction = Literal["mean", "sum", "none"]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Outcome:
-    """The result of a comparison.
-
-    Args:
-        loss: One value per anchor.
-        floored: Share of the anchors whose estimate over negatives stands at the floor. Those learn
-            nothing from their negatives (unless the floor is relative).
-        tau_plus: tau', the share of hidden positives that the correction assumes among the unlabelled. A tensor if the
-            correction assumes another share for each anchor: the mean of them.
-        positive_similarity: Mean similarity of the positive pairs.
-        unlabelled_similarity: Mean similarity of the unlabelled pairs.
-        floor: The floor that held. ``"auto"`` stays only where the temperature is a tensor, which nobody reads here.
-    """
-
-    loss: Float[Tensor, " anchor"]
-    floored: Float[Tensor, ""]
-    tau_plus: float | Float[Tensor, ""]
-    positive_similarity: Float[Tensor, ""]
-    unlabelled_similarity: Float[Tensor, ""]
-    floor: Floor
-
-    def __repr__(self) -> str:
-        return brief_repr(self)
-
-
-@runtime_checkable
-class Objective(Protocol):
-    """A function g of a logit, and a loss built on its expectation over true negatives."""
-
-    def average(
-        self, logits: Float[Tensor, "anchor unlabelled"], log_weights: Float[Tensor, "anchor unlabelled"]
-    ) -> Float[Tensor, " anchor"]:
-        """The weighted average of g, in the scale that `losses` takes."""
-        ...
-
-    def losses(
-        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
-    ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """Loss of every anchor, and whether its estimate over negatives stands at the floor.
-
-        The floor has gone through `resolve_floor`.
-
-        Where an anchor stands for a group, `Summary.unlabelled` and `Summary.positive` have a row for each member, and
-        are averaged here: what is averaged, g or its logarithm, is the objective's affair.
-        """
-        ...
+LOW_TEMPERATURE = 0.25  # Below it, exp(-1/t) is less than 1/50 of a usual mean, and a floored anchor stops learning.
+LOG_HALF = -math.log(2.0)
+LOW_SHARE = 0.1  # About the ratio of exp(-1/t) to the unlabelled mean at the usual temperature of 0.5.
 
 
 class InfoNCE:
@@ -96,36 +42,50 @@ class InfoNCE:
         return torch.logsumexp(logits + log_weights, dim=1)
 
     def losses(
-        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
+        self,
+        averages: Averages,
+        odds: float | Float[Tensor, " row"],
+        floor: Floor,
+        *,
+        stop_gradient: bool = False,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """InfoNCE with the corrected mean in place of the mean over true negatives."""
-        log_average = summary.log_mean_unlabelled()
-        log_floor = self._log_floor(summary, log_average, floor).reshape(-1)
+        """Loss of every anchor, and whether its estimate over negatives is at the floor.
+
+        Args:
+            averages: Positive logits, and averages over the unlabelled samples. If anchors stand for groups, both have
+                a row for each member, and are averaged here.
+            odds: Hidden positives per true negative.
+            floor: A floor that `resolve_floor` returned.
+            stop_gradient: Whether the subtracted mean over positives is a constant for the gradient.
+        """
+        log_average = averages.log_mean_unlabelled()
+        log_floor = self._log_floor(averages, log_average, floor).reshape(-1)
+        known = replace(averages, positive=averages.positive.detach()) if stop_gradient else averages
         if isinstance(odds, Tensor):
-            log_added, log_taken = summary.log_mean_unlabelled(odds.log1p()), summary.log_mean_positive(odds.log())
-            log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor, summary.any_row(odds > 0))
+            log_added, log_taken = averages.log_mean_unlabelled(odds.log1p()), known.log_mean_positive(odds.log())
+            log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor, averages.any_row(odds > 0))
         elif odds:
-            log_added, log_taken = math.log1p(odds) + log_average, math.log(odds) + summary.log_mean_positive()
+            log_added, log_taken = math.log1p(odds) + log_average, math.log(odds) + known.log_mean_positive()
             log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor)
-        else:  # Nothing is taken off, so nothing needs a floor.
+        else:  # Nothing is subtracted, so no floor is needed.
             log_mean, floored = log_average, torch.zeros_like(log_average, dtype=torch.bool)
-        some = summary.count > 0
-        log_negatives = summary.for_rows(torch.where(some, summary.count, 1.0).log() + log_mean)
+        some = averages.count > 0
+        log_negatives = averages.for_rows(torch.where(some, averages.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
-        losses = summary.over_positives(softplus(log_negatives - summary.positive))
+        losses = averages.over_positives(softplus(log_negatives - averages.positive))
         return torch.where(some, losses, 0.0), floored & some
 
     @staticmethod
     def _log_floor(
-        summary: Summary, log_average: Float[Tensor, " anchor"], floor: Floor
+        averages: Averages, log_average: Float[Tensor, " anchor"], floor: Floor
     ) -> Float[Tensor, ""] | Float[Tensor, " anchor"]:
         if floor == "paper":
             return log_average.new_tensor(-1.0)
-        lowest = torch.as_tensor(summary.lowest, dtype=log_average.dtype, device=log_average.device)
+        lowest = torch.as_tensor(averages.lowest, dtype=log_average.dtype, device=log_average.device)
         if floor == "temperature":
             return lowest
-        if floor == "auto":  # The temperature is a tensor: its device decides, and nobody waits for it.
-            low = torch.as_tensor(summary.temperature, device=log_average.device) < LOW_TEMPERATURE
+        if floor == "auto":  # The temperature is a tensor: the device decides, without a synchronisation.
+            low = torch.as_tensor(averages.temperature, device=log_average.device) < LOW_TEMPERATURE
             return torch.where(low, log_average + math.log(LOW_SHARE), lowest)
         return log_average + math.log(floor)
 
@@ -133,8 +93,8 @@ class InfoNCE:
 class JensenShannon:
     r"""g = softplus: :math:`\mathrm{mean}_j\, \mathrm{softplus}(-p_j) + \max(E^-[\mathrm{softplus}], \text{floor})`.
 
-    InfoGraph's own objective. Its floor is the least value of softplus, 0 for scores without bound;
-    without it the loss could be driven to minus infinity.
+    InfoGraph's objective. Its floor is the least value of softplus, which is 0 for scores without bound. Without a
+    floor the loss could fall to minus infinity.
     """
 
     def average(
@@ -144,59 +104,71 @@ class JensenShannon:
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
 
     def losses(
-        self, summary: Summary, odds: float | Float[Tensor, " row"], floor: Floor
+        self,
+        averages: Averages,
+        odds: float | Float[Tensor, " row"],
+        floor: Floor,
+        *,
+        stop_gradient: bool = False,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """The Jensen-Shannon bound with the corrected mean in place of the mean over true negatives."""
-        least, counts = _least_softplus(summary.lowest), None
-        mask = summary.positive_weight
-        if isinstance(odds, Tensor) or (mask is not None and mask.dtype != torch.bool):
-            return self._weighted_losses(summary, odds, least, None if isinstance(floor, str) else floor)
+        """Loss of every anchor, and whether its estimate over negatives is at the floor; see `InfoNCE.losses`."""
+        lowest, mask, counts = averages.lowest, averages.positive_weight, None
+        least = softplus(lowest) if isinstance(lowest, Tensor) else math.log1p(math.exp(lowest))
+        share = None if isinstance(floor, str) else floor
+        if isinstance(odds, Tensor) or (mask is not None and mask.dtype != torch.bool) or (stop_gradient and odds):
+            return self._weighted_losses(averages, odds, least, share, stop_gradient=stop_gradient)
         if mask is not None:
-            positives = summary.positives()
-            sizes = torch.ones_like(positives) if summary.sizes is None else summary.sizes
+            positives = averages.positives()
+            sizes = torch.ones_like(positives) if averages.sizes is None else averages.sizes
             counts = torch.stack([sizes, positives, positives], dim=1).clamp_min_(1)
-        elif summary.sizes is not None:
-            counts = (summary.sizes if summary.present is None else summary.sizes.clamp_min(1))[:, None]
+        elif averages.sizes is not None:
+            counts = (averages.sizes if averages.present is None else averages.sizes.clamp_min(1))[:, None]
         losses: Tensor
         floored: Tensor
         losses, floored, _ = _JensenShannonLosses.apply(  # type: ignore[no-untyped-call]
-            summary.unlabelled,
-            summary.positive,
+            averages.unlabelled,
+            averages.positive,
             least,
             mask,
-            summary.member,
-            summary.copies,
+            averages.member,
+            averages.copies,
             counts,
-            summary.count > 0,
+            averages.count > 0,
             odds,
-            None if isinstance(floor, str) else floor,
+            share,
         )
         return losses, floored
 
     @staticmethod
     def _weighted_losses(
-        summary: Summary, odds: float | Float[Tensor, " row"], least: float | Float[Tensor, ""], share: float | None
+        averages: Averages,
+        odds: float | Float[Tensor, " row"],
+        least: float | Float[Tensor, ""],
+        share: float | None,
+        *,
+        stop_gradient: bool,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """The same for odds that differ from row to row, or positives that count differently."""
-        odds = torch.as_tensor(odds, dtype=summary.positive.dtype, device=summary.positive.device)
-        odds = odds.expand(len(summary.positive))
-        added = summary.over_rows((1 + odds) * summary.unlabelled)
-        taken = summary.over_positives(odds[:, None] * softplus(summary.positive))
-        floor = least if share is None else share * summary.over_rows(summary.unlabelled)
+        """The same for odds that differ between rows, positives with different weights, or a stopped gradient."""
+        odds = torch.as_tensor(odds, dtype=averages.positive.dtype, device=averages.positive.device)
+        odds = odds.expand(len(averages.positive))
+        added = averages.over_rows((1 + odds) * averages.unlabelled)
+        known = averages.positive.detach() if stop_gradient else averages.positive
+        taken = averages.over_positives(odds[:, None] * softplus(known))
+        floor = least if share is None else share * averages.over_rows(averages.unlabelled)
         negatives, floored = corrected_mean(added, taken, floor)
-        corrects, some = summary.any_row(odds > 0), summary.count > 0
+        corrects, some = averages.any_row(odds > 0), averages.count > 0
         negatives = torch.where(some, torch.where(corrects, negatives, added), 0.0)
-        return summary.over_positives(softplus(-summary.positive)) + negatives, floored & some & corrects
+        return averages.over_positives(softplus(-averages.positive)) + negatives, floored & some & corrects
 
 
 class _JensenShannonLosses(torch.autograd.Function):
-    r"""The loss of each anchor, whether it stands at the floor, and whether it learns from its negatives.
+    r"""The loss of each anchor, whether it is at the floor, and whether it learns from its negatives.
 
-    With A, P and Q the means over an anchor's rows, of the averages and of softplus(p) and softplus(-p), it is
+    Let A, P and Q be the means over an anchor's rows of the averages, of softplus(p) and of softplus(-p). The loss is
     :math:`Q + \max((1 + \omega) A - \omega P, \text{floor})`.
 
-    The gradient is written out: in a small batch of graphs, the many steps of an automatic one take longer than what
-    they compute.
+    The gradient is written by hand: for a small batch of graphs, the many small operations of autograd would take most
+    of the time.
     """
 
     @staticmethod
@@ -213,18 +185,18 @@ class _JensenShannonLosses(torch.autograd.Function):
         odds: float,
         share: float | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The floor is `least`, or this share of A; `counts` are what the sums for A, P and Q are divided by.
+        """The floor is `least`, or the `share` of A. The sums for A, P and Q are divided by `counts`.
 
-        Without a mask the positives of a row are averaged before, and counts are of rows. Who learns from its negatives
-        is for the way back alone.
+        Without a mask the positives of a row are averaged first, and `counts` are numbers of rows. The last output,
+        whether an anchor learns from its negatives, is for the backward pass alone.
         """
         both = softplus(torch.stack([positive, -positive]))
-        both = _mean_last(both) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)
+        both = both.mean(dim=2) if mask is None else both.masked_fill(~mask, 0.0).sum(dim=2)
         rows = torch.cat([unlabelled[None], both]).T
         if member is not None:
             rows = sum_groups(times(rows, copies), member, len(some))
         average, above, below = (rows if counts is None else rows / counts).unbind(1)
-        if odds == 0:  # Nothing is taken off, so nothing needs a floor.
+        if odds == 0:  # Nothing is subtracted, so no floor is needed.
             negatives, floored = average, torch.zeros_like(some)
         else:
             floor = least if share is None else share * average
@@ -259,138 +231,127 @@ class _JensenShannonLosses(torch.autograd.Function):
         return rows[:, 0], slopes, of_least, *[None] * 7
 
 
-def _mean_last(values: Float[Tensor, "*shape column"]) -> Float[Tensor, "*shape"]:
-    """The mean over the last axis, which of one column is that column."""
-    return values.squeeze(-1) if values.shape[-1] == 1 else values.mean(dim=-1)
-
-
-def _least_softplus(lowest: float | Float[Tensor, ""]) -> float | Float[Tensor, ""]:
-    """Softplus of the least logit."""
-    return softplus(lowest) if isinstance(lowest, torch.Tensor) else math.log1p(math.exp(lowest))
-
-
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """log(1 + exp(x)); torch's own turns linear at 20, where float64 still sees the difference."""
+    """log(1 + exp(x)). torch's own is linear above 20, which is too early for float64."""
     return F.softplus(x, threshold=40.0)
 
 
+Objective = InfoNCE | JensenShannon
 OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": JensenShannon()}
 
 
-def summarise(comparison: Comparison, correction: Correction, objective: Objective) -> Summary:
-    """Average the unlabelled samples of a comparison that is held in memory."""
-    log_weights, met = normalised_log_weights(correction, comparison)
+def average_unlabelled(comparison: Comparison, correction: Correction, objective: Objective) -> Averages:
+    """Average the unlabelled samples of each anchor, with the weights of the correction."""
+    log_weights, met = correction.normalised_log_weights(comparison)
     average = objective.average(comparison.visible, log_weights)
-    if comparison.mask is not None or not correction.is_tilted:  # An anchor that meets nobody has an average of 0.
+    similarity = comparison.unlabelled.detach()
+    mask, positive, weight = comparison.mask, comparison.positive, comparison.positive_mask
+    if mask is None:
+        similarity = similarity.mean()
+    else:
+        similarity = similarity.masked_fill(~mask, 0.0).sum() / comparison.count.sum().clamp_min(1)
+    if mask is not None or not correction.is_tilted:  # An anchor without samples has an average of 0.
         average = torch.where(met > 0, average, 0.0)
-    positive, weight = comparison.positive, comparison.positive_mask
     if (extra := correction.extra_positives(comparison)) is not None:
-        positive, weight = with_extra_positives(
-            positive, weight, comparison.unlabelled.gather(1, extra.place), _counting_weight(extra, comparison)
-        )
-    return Summary(
+        extra_weight = extra.weight.detach().to(positive.dtype)
+        if mask is not None:
+            extra_weight = extra_weight * mask.gather(1, extra.indices)
+        given = torch.ones_like(positive) if weight is None else weight.to(positive.dtype)
+        weight = torch.cat([given, extra_weight], dim=1)
+        positive = torch.cat([positive, comparison.unlabelled.gather(1, extra.indices)], dim=1)
+    return Averages(
         positive=positive,
         positive_weight=weight,
         unlabelled=average,
         count=correction.count(met, comparison.drawn),
         lowest=comparison.lowest,
         temperature=comparison.temperature,
-        unlabelled_similarity=comparison.unlabelled_similarity(),
+        unlabelled_similarity=similarity * comparison.temperature,
     )
 
 
-def with_extra_positives(
-    positive: Float[Tensor, "anchor positive"],
-    positive_mask: Bool[Tensor, "anchor positive"] | None,
-    extra: Float[Tensor, "anchor extra"],
-    extra_weight: Float[Tensor, "anchor extra"],
-) -> tuple[Float[Tensor, "anchor all"], Float[Tensor, "anchor all"]]:
-    """Logits and weights of the given positives, which count 1 each, and of the extra ones."""
-    given = torch.ones_like(positive) if positive_mask is None else positive_mask.to(positive.dtype)
-    return torch.cat([positive, extra], dim=1), torch.cat([given, extra_weight], dim=1)
-
-
-def _counting_weight(extra: ExtraPositives, comparison: Comparison) -> Float[Tensor, "anchor extra"]:
-    """The weights of extra positives, 0 where the comparison leaves a pair out."""
-    weight = extra.weight.detach().to(comparison.positive.dtype)
-    return weight if comparison.mask is None else weight * comparison.mask.gather(1, extra.place)
-
-
-def as_similarity(logit: Float[Tensor, ""], temperature: float | Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """What was divided by the temperature."""
-    return logit if isinstance(temperature, float) and temperature == 1 else logit * temperature
-
-
-def conclude(summary: Summary, correction: Correction, objective: Objective, floor: Floor = "auto") -> Outcome:
-    """The last step, shared by every way of averaging: correct, floor, and take the loss."""
-    floor = resolve_floor(floor, summary, objective)
-    odds = correction.odds.detach() if isinstance(correction.odds, Tensor) else correction.odds
-    losses, floored = objective.losses(summary, odds, floor)
-    positive = summary.positive.detach()
-    # A group is one anchor, however many stand for others in it.
-    weight = None if summary.member is not None else summary.copies
-    if summary.positive_weight is None:
-        similarity = positive.mean()
-    else:
-        present = summary.positive_weight.sum()
-        similarity = weighted(positive, summary.positive_weight).sum() / torch.where(present > 0, present, 1)
-    if summary.positive_weight is not None or summary.present is not None:
-        learns = summary.positives() > 0  # Without a positive an anchor has nothing to learn, and nothing to report.
-        losses = torch.where(learns, losses, 0.0)
-        weight = torch.where(learns, 1.0 if weight is None else weight, 0.0)
-    if weight is None:
-        at_floor = floored.mean(dtype=losses.dtype)
-    else:
-        at_floor = (floored * weight).sum() / weight.sum().clamp_min(1)
-    return Outcome(
-        loss=losses,
-        floored=at_floor,
-        tau_plus=correction.tau_plus,
-        positive_similarity=as_similarity(similarity, summary.temperature),
-        unlabelled_similarity=summary.unlabelled_similarity,
-        floor=floor,
-    )
-
-
-def resolve_floor(floor: Floor, summary: Summary, objective: Objective) -> Floor:
+def resolve_floor(floor: Floor, averages: Averages, objective: Objective) -> Floor:
     """The floor that ``"auto"`` means here; any other floor is returned as it is.
 
-    With InfoNCE an anchor at the floor loses its loss and its gradient by a factor of about exp(-1/t). That is harmless
-    at a temperature of 0.5 and total at 0.05. Below `LOW_TEMPERATURE`, and for scores without a lowest value, the floor
-    is therefore a share of the unlabelled mean. Jensen-Shannon keeps learning from positives at its floor.
+    With InfoNCE, loss and gradient of an anchor at the floor shrink by a factor of about exp(-1/t). That is harmless at
+    a temperature of 0.5, but at 0.05 nothing is left. Below `LOW_TEMPERATURE`, and for scores without a lowest value,
+    the floor is therefore a share of the unlabelled mean. Jensen-Shannon still learns from positives at its floor.
     """
     if floor != "auto":
         return floor
     if not isinstance(objective, InfoNCE):
         return "temperature"
-    if isinstance(summary.temperature, torch.Tensor):
+    if isinstance(averages.temperature, torch.Tensor):
         return "auto"
-    return LOW_SHARE if summary.temperature < LOW_TEMPERATURE or summary.lowest == -math.inf else "temperature"
+    return LOW_SHARE if averages.temperature < LOW_TEMPERATURE or averages.lowest == -math.inf else "temperature"
 
 
 def check_floor(floor: object, objective: str = "infonce") -> None:
-    """Refuse what is no floor, or none of this objective."""
+    """Raise for a floor that does not exist, or not for this objective."""
     if floor == "paper" and objective != "infonce":
-        raise ValueError(f"floor 'paper' is exp(-1), which the paper has for InfoNCE alone, got it for {objective}")
+        raise ValueError(
+            f"floor 'paper' is exp(-1), the paper's floor for InfoNCE: expected objective 'infonce', got {objective!r}"
+        )
     if isinstance(floor, str):
         fits = floor in ("auto", "temperature", "paper")
     else:
         fits = isinstance(floor, Real) and 0 < float(floor) < 1
     if not fits:
         raise ValueError(
-            f"floor is below what an estimate over negatives cannot fall: expected 'auto', 'temperature', 'paper', or "
+            f"floor is the lower limit of the estimate over negatives: expected 'auto', 'temperature', 'paper', or "
             f"a share of the unlabelled mean between 0 and 1, got {floor!r}"
         )
 
 
-def reduce(losses: Float[Tensor, " anchor"], reduction: Reduction) -> Float[Tensor, "*shape"]:
-    """Mean, sum, or one value per anchor."""
-    if reduction == "mean":
-        return losses.mean()
-    if reduction == "sum":
-        return losses.sum()
-    if reduction == "none":
-        return losses
-    raise ValueError(
-        f"reduction says what becomes of the anchors' losses: expected 'mean', 'sum' or 'none', got {reduction!r}"
-    )
+def corrected_log_mean(
+    log_added: Float[Tensor, " anchor"],
+    log_taken: Float[Tensor, " anchor"],
+    log_floor: Float[Tensor, "#anchor"],
+    corrects: Bool[Tensor, " anchor"] | None = None,
+) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
+    r"""Log E^-[g] from the logarithms of its two terms.
+
+    With :math:`x = \log \frac{\omega P}{(1 + \omega) A}`,
+    :math:`\log E^- = \log\big((1 + \omega) A\big) + \log(1 - e^x)`, which exists only for x < 0.
+
+    Args:
+        log_added: Log of (1 + omega) A.
+        log_taken: Log of omega P; ignored where omega is 0.
+        log_floor: Log of the floor.
+        corrects: True where omega is not 0, so that the floor can apply. None: everywhere.
+    """
+    x = log_taken - log_added
+    # Anchors at the floor get a harmless x before the logarithm. A `where` after it would multiply their zero gradient
+    # by an infinite slope and give NaN.
+    with torch.no_grad():
+        above = (x < 0) & (log_added + _log1mexp(x.clamp_max(-torch.finfo(x.dtype).tiny)) > log_floor)
+        # NaN is not above the floor either, but it must stay visible in the loss.
+        floored = ~above & ~x.isnan()
+        if corrects is not None:
+            floored &= corrects
+    if corrects is None:
+        log_mean = log_added + _log1mexp(torch.where(floored, -1.0, x))
+    else:
+        log_share = _log1mexp(torch.where(floored | ~corrects, -1.0, x))
+        log_mean = log_added + torch.where(corrects, log_share, 0.0)
+    return torch.where(floored, log_floor, log_mean), floored
+
+
+def corrected_mean(
+    added: Float[Tensor, " anchor"],
+    taken: Float[Tensor, " anchor"],
+    floor: float | Float[Tensor, "#anchor"],
+) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
+    """E^-[g] from its two terms (1 + omega) A and omega P, for functions g that need no log space."""
+    mean = added - taken
+    floored = mean <= floor
+    return torch.where(floored, floor, mean), floored
+
+
+def _log1mexp(x: Float[Tensor, " anchor"]) -> Float[Tensor, " anchor"]:
+    """log(1 - exp(x)) for x < 0, exact at both ends."""
+    near_zero = x > LOG_HALF
+    # Each branch gets only arguments at which its slope is finite.
+    small = torch.log(-torch.expm1(torch.where(near_zero, x, LOG_HALF)))
+    large = torch.log1p(-torch.exp(torch.where(near_zero, LOG_HALF, x)))
+    return torch.where(near_zero, small, large)

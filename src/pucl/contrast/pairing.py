@@ -1,24 +1,26 @@
-"""Embeddings to pairs: the ways in which anchors find their positives and their unlabelled samples."""
+"""Make pairs from embeddings: which positives and which unlabelled samples each anchor has."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite_vectors, trusted_unit, unit
-from pucl.contrast.pairs import Pairs
+from pucl.contrast.pairs import AttractingForm, Classes, Pairs
+from pucl.contrast.streaming import pair_counts
 from pucl.shapes import Bool, Float, Int, Tensor
 
 Temperature = float | Float[Tensor, ""]
 
-SMALLEST_TEMPERATURE = 1e-6  # Below it the seven digits of a float32 cosine leave none for a logit.
+SMALLEST_TEMPERATURE = 1e-6  # Below it, a float32 logit has no correct digits left.
 
 
 class Others(NamedTuple):
-    """Embeddings of all processes: vectors, ids that leave out pairs, and samples of the data; see `Pairs`."""
+    """Embeddings of all processes: vectors, ids that exclude pairs, and samples of the data; see `Pairs`."""
 
     key: Float[Tensor, "other dim"]
     key_ids: Int[Tensor, " other"]
@@ -37,17 +39,15 @@ def pair_up(
     unlabelled_ids: Int[Tensor, " unlabelled"] | None = None,
     normalize: bool = True,
 ) -> Pairs:
-    """Anchors with given positives and given unlabelled samples: a queue, a bank, anything.
+    """Anchors with given positives and given unlabelled samples, such as a queue or a bank.
 
     The arguments are those of `pucl.functional.contrastive_loss`.
     """
-    check_temperature(temperature)
-    temperature = scalar(temperature)
     query = as_embeddings("query", query)
     positive = as_embeddings("positive", positive, axes=(2, 3))
     unlabelled = as_embeddings("unlabelled", unlabelled, axes=(2, 3))
     check_alike(("query", query), ("positive", positive), ("unlabelled", unlabelled))
-    _check_device("temperature", temperature, query.device)
+    temperature = _as_temperature(temperature, query.device)
     if positive.ndim == 2:
         positive = positive[:, None]
     anchors, samples = len(query), unlabelled.shape[-2]
@@ -77,26 +77,21 @@ def pair_up(
             "unlabelled_ids name samples shared by all anchors: with a set for each anchor, use mask instead"
         )
     to_unit = unit if normalize else trusted_unit
-    query, positive, unlabelled = (
-        to_unit("query", query),
-        to_unit("positive", positive),
-        to_unit("unlabelled", unlabelled),
-    )
     dtype = torch.promote_types(torch.promote_types(query.dtype, positive.dtype), unlabelled.dtype)
-    query = query.to(dtype) / temperature
+    query = to_unit("query", query).to(dtype) / temperature
+    positive = to_unit("positive", positive).to(dtype)
     return Pairs(
         query=query,
-        key=unlabelled.to(dtype),
-        positive=(query[:, None] * positive.to(dtype)).sum(dim=-1),  # No matrix product: autocast would halve it.
+        key=to_unit("unlabelled", unlabelled).to(dtype),
+        # Not a matrix product: autocast would use half precision.
+        positive=(query[:, None] * positive).sum(dim=-1),
         positive_mask=positive_mask,
         query_ids=query_ids,
         key_ids=unlabelled_ids,
         query_samples=query_ids,
         key_samples=unlabelled_ids,
         mask=mask,
-        bound=_bound(temperature),
-        lowest=-1 / temperature,
-        temperature=_detached(temperature),
+        **_limits(temperature),
     )
 
 
@@ -111,23 +106,20 @@ def pair_views(
 ) -> Pairs:
     """Every view of every sample as an anchor, view after view.
 
-    Its positives are the other views of its sample; its unlabelled samples are all views of all others, 2 (B - 1)
-    for a batch of B in two views.
+    Its positives are the other views of its sample. Its unlabelled samples are all views of the other samples:
+    2 (B - 1) for a batch of B in two views.
 
     Args:
         views: Two or more embeddings of the same samples.
-        temperature: What cosines are divided by, > 0.
-        ids: Which sample each row is of, where one may be in the batch twice; such twins are left out.
-        samples: Which sample of the data each row is of, where none is in the batch twice and no ids are given.
-            Corrections see it; no pair is left out by it, which is quicker.
-        others: What to compare with instead of the views themselves (of which it contains a copy): all that was
-            gathered from all processes.
-        normalize: Divide embeddings by their length. Off: they are of length one already.
+        temperature: Cosines are divided by it, > 0.
+        ids: Sample of each row, if a sample may be in the batch twice. Pairs of the same sample are excluded.
+        samples: Sample of each row, if no sample is in the batch twice and no ids are given. Corrections see it; it
+            excludes no pairs, which is faster.
+        others: Embeddings gathered from all processes (including these views), to compare with instead of the views.
+        normalize: Divide embeddings by their length. If False, they must have length one already.
     """
-    check_temperature(temperature)
-    temperature = scalar(temperature)
     stacked = stack_views(views, normalize=normalize)
-    _check_device("temperature", temperature, stacked.device)
+    temperature = _as_temperature(temperature, stacked.device)
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
     check_ids("samples", samples, batch, stacked.device)
@@ -142,7 +134,7 @@ def pair_views(
                 "the other samples of a batch are what an anchor is compared with: "
                 "expected a batch of at least 2, got 1"
             )
-        # Scaled by the root on either side, the matrix of logits stays symmetric.
+        # Both sides are scaled by the root, so that the matrix of logits stays symmetric.
         query = key = vectors / temperature**0.5
         key_ids, key_samples = ids, samples
     else:
@@ -157,9 +149,7 @@ def pair_views(
         key_samples=key_samples,
         symmetric=others is None,
         period=batch if regular else 0,
-        bound=_bound(temperature),
-        lowest=-1 / temperature,
-        temperature=_detached(temperature),
+        **_limits(temperature),
     )
 
 
@@ -172,8 +162,8 @@ def pair_local_global(
 ) -> Pairs:
     """Nodes as anchors: their own graph is positive, the other graphs of the batch are unlabelled.
 
-    Without a temperature scores are plain inner products, as InfoGraph has them, and have no lowest value. With one
-    they are cosines divided by it.
+    Without a temperature, logits are inner products without bound, as in InfoGraph. With one, they are cosines divided
+    by it.
     """
     local, whole = as_embeddings("local", local), as_embeddings("whole", whole)
     check_alike(("local", local), ("whole", whole))
@@ -196,7 +186,8 @@ def pair_local_global(
         pairs = pair_up(
             local, whole[graph_of], whole, temperature=temperature, query_ids=graph_of, unlabelled_ids=graphs
         )
-        return replace(pairs, query_samples=None, key_samples=None)  # Places in the batch name no samples.
+        # Positions in the batch are not samples of the data.
+        return replace(pairs, query_samples=None, key_samples=None)
     dtype = torch.promote_types(local.dtype, whole.dtype)
     local, whole = local.to(dtype), whole.to(dtype)
     return Pairs(
@@ -212,26 +203,25 @@ def pair_local_global(
 def stack_views(
     views: Sequence[Float[Tensor, "batch dim"]], *, normalize: bool = True
 ) -> Float[Tensor, "view batch dim"]:
-    """The views of a batch as one tensor, checked and of unit length."""
+    """Check the views of a batch, give them unit length, and stack them."""
     if len(views) < 2:
         raise ValueError(f"the other view of a sample is its positive: expected at least two views, got {len(views)}")
     named = [(f"z{v}", as_embeddings(f"z{v}", view)) for v, view in enumerate(views)]
     check_alike(*named)
+    first = named[0][1]
     for name, view in named[1:]:
-        if view.shape != named[0][1].shape:
+        if view.shape != first.shape:
             raise ValueError(
                 f"z0 and {name} are views of the same samples: expected the same shape, "
-                f"got {tuple(named[0][1].shape)} and {tuple(view.shape)}"
+                f"got {tuple(first.shape)} and {tuple(view.shape)}"
             )
-    dtype = named[0][1].dtype
-    for _, view in named:
-        dtype = torch.promote_types(dtype, view.dtype)
+    dtype = functools.reduce(torch.promote_types, [view.dtype for _, view in named])
     to_unit = unit if normalize else trusted_unit
     return torch.stack([to_unit(name, view).to(dtype) for name, view in named])
 
 
 def scalar(temperature: Temperature) -> Temperature:
-    """A temperature that is a tensor without axes, whatever axes of length one it has; of float32 or better."""
+    """Return a number as it is, and a tensor of one element as a 0-d tensor of float32 or better."""
     if not isinstance(temperature, torch.Tensor):
         return temperature
     number = temperature.reshape(())
@@ -239,7 +229,7 @@ def scalar(temperature: Temperature) -> Temperature:
 
 
 def check_temperature(temperature: Temperature) -> None:
-    """Refuse a temperature that is no number, or too small for float32 (a tensor on an accelerator is believed)."""
+    """Raise for a temperature that is no number, or too small for float32. A tensor on an accelerator is not read."""
     meaning = "temperature is what similarities are divided by"
     value = readable_number(meaning, temperature)
     if value is not None and not SMALLEST_TEMPERATURE <= value < math.inf:
@@ -247,7 +237,7 @@ def check_temperature(temperature: Temperature) -> None:
 
 
 def readable_number(meaning: str, number: object) -> float | None:
-    """The value of a number or of a tensor that holds one; None for a tensor that cannot be read without waiting."""
+    """The value of a number or of a tensor with one element; None if it is on an accelerator or in compiled code."""
     if not isinstance(number, torch.Tensor):
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(f"{meaning}: expected a number or a tensor of one, got {number!r}")
@@ -260,7 +250,7 @@ def readable_number(meaning: str, number: object) -> float | None:
 
 
 def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -> None:
-    """Refuse ids that do not name each sample by an integer."""
+    """Raise for ids that are not one integer for each row."""
     if ids is None:
         return
     if not isinstance(ids, torch.Tensor):
@@ -284,7 +274,7 @@ def _other_views(stacked: Float[Tensor, "view batch dim"]) -> Float[Tensor, "anc
 
 
 def _check_device(name: str, value: object, device: torch.device) -> None:
-    """Refuse a tensor that cannot be used together with embeddings on this device."""
+    """Raise for a tensor on another device than the embeddings."""
     if isinstance(value, torch.Tensor) and value.device != device and not (value.ndim == 0 and value.is_cpu):
         raise ValueError(f"{name} goes with the embeddings: expected it on {device}, got {value.device}")
 
@@ -300,10 +290,59 @@ def _check_mask(name: str, mask: Tensor | None, shape: tuple[int, int], device: 
         )
 
 
-def _bound(temperature: Temperature) -> float:
-    """The largest logit there can be between unit vectors, if that is known without looking."""
-    return math.inf if isinstance(temperature, torch.Tensor) else (1 + ABOUT_ONE) ** 2 / temperature
+def _as_temperature(temperature: Temperature, device: torch.device) -> Temperature:
+    """Check a temperature; a tensor becomes a 0-d one."""
+    check_temperature(temperature)
+    if not isinstance(temperature, torch.Tensor):
+        return temperature
+    number = scalar(temperature)
+    _check_device("temperature", number, device)
+    return number
 
 
-def _detached(temperature: Temperature) -> Temperature:
-    return temperature.detach() if isinstance(temperature, torch.Tensor) else temperature
+def _limits(temperature: Temperature) -> dict[str, Any]:
+    """The fields of `Pairs` that say how large logits of unit vectors are. The value of a tensor is not read."""
+    if isinstance(temperature, torch.Tensor):
+        return {"bound": math.inf, "lowest": -1 / temperature, "temperature": temperature.detach()}
+    return {"bound": (1 + ABOUT_ONE) ** 2 / temperature, "lowest": -1 / temperature, "temperature": temperature}
+
+
+def without_false_negatives(
+    pairs: Pairs, query_labels: Int[Tensor, " anchor"], key_labels: Int[Tensor, " unlabelled"]
+) -> Pairs:
+    r"""Exclude the pairs of one class, so that only true negatives remain: the oracle.
+
+    The remaining samples represent as many samples as were drawn. N is unchanged, and :math:`N\, E^-[g]` is exact
+    instead of estimated. A correction with odds 0 then gives the loss that the others estimate; `Hard` may keep its
+    tilt.
+
+    An anchor whose unlabelled samples are all of its own class has no negatives, and its negative term is 0.
+    """
+    drawn = pair_counts(pairs)
+    return replace(pairs, query_ids=query_labels, key_ids=key_labels, period=0, drawn=drawn)
+
+
+def check_form(form: object, objective: str = "infonce") -> None:
+    """Raise for a form of attraction that does not exist, or not for this objective."""
+    meaning = "form is how an anchor's positives of one class are compared"
+    if form not in ("sincere", "supcon"):
+        raise ValueError(f"{meaning}: expected 'sincere' or 'supcon', got {form!r}")
+    if form == "supcon" and objective != "infonce":
+        raise ValueError(f"{meaning}: expected 'sincere' with the objective {objective!r}, got 'supcon'")
+
+
+def with_false_negatives_attracted(
+    pairs: Pairs,
+    query_labels: Int[Tensor, " anchor"],
+    key_labels: Int[Tensor, " unlabelled"],
+    form: AttractingForm = "sincere",
+) -> Pairs:
+    """Make positives of the pairs of one class: the oracle that attracts, where the other one leaves out.
+
+    See `pucl.contrast.attraction` for the two forms. The samples of other classes are summed as they are: N is their
+    number.
+    """
+    check_form(form)
+    if not pairs.shared:
+        raise ValueError("classes belong to samples shared by all anchors: expected one set, got a set for each anchor")
+    return replace(pairs, classes=Classes(query_labels, key_labels, form))

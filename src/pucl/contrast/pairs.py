@@ -1,47 +1,77 @@
-"""Who is compared with whom, as vectors: what a comparison is made from, all at once or a part at a time."""
+"""Anchors, positives and unlabelled samples: as vectors (`Pairs`), and as logits (`Comparison`)."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
-from pucl.contrast.brief import brief_repr
-from pucl.contrast.comparison import Comparison
 from pucl.shapes import Bool, Float, Int, Tensor
 
+AttractingForm = Literal["sincere", "supcon"]
+
 BLOCK = 1 << 21  # Logits in a block of rows: 8 MiB of float32.
+PER_ANCHOR = (
+    "query",
+    "positive",
+    "own",
+    "positive_mask",
+    "query_ids",
+    "query_samples",
+    "mask",
+    "drawn",
+    "group",
+    "copies",
+)
+"""The fields of `Pairs` that have one row for each anchor."""
+
+
+class Classes(NamedTuple):
+    """Classes of the anchors and of the unlabelled samples. Pairs of one class then attract each other.
+
+    Args:
+        query: Class of each anchor.
+        key: Class of each unlabelled sample.
+        form: The loss, ``"sincere"`` or ``"supcon"``; see `pucl.contrast.attraction`.
+    """
+
+    query: Int[Tensor, " anchor"]
+    key: Int[Tensor, " unlabelled"]
+    form: AttractingForm = "sincere"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Pairs:
-    """Anchors and their unlabelled samples before any logit is made.
+    """Anchors, their positives and their unlabelled samples. Frameworks and losses make it; `corrected_loss` takes it.
+
+    The logits of the unlabelled pairs are not computed yet: there may be too many to hold at once.
 
     Args:
         query: One vector per anchor, scaled so that its inner product with a key is a logit.
-        key: The unlabelled vectors, shared by all anchors or given for each.
-        positive: Logits of the positives. They are few and always held.
-        own: The number of the key that is each anchor's positive, where it is one of the keys; `positive` then has no
-            columns, and `positives` makes it. Streams find it among the logits that they make anyway.
-        positive_mask: True where a positive counts.
-        query_ids: Pairs with equal ids are left out: an anchor does not meet itself, its own positive, or,
-            for the oracle, its own class.
-        key_ids: The ids of the other side.
-        query_samples: Which sample of the data each anchor is of, for corrections that remember samples. Unlike
-            `query_ids` it leaves no pair out. None if nobody said.
-        key_samples: The same of each unlabelled sample; -1 where it is not known.
-        mask: True where a pair counts.
-        symmetric: Queries and keys are the same vectors with the same ids.
-        period: With `symmetric`, the ids are 0 to period - 1, again and again: view after view of a batch. Then
-            the pairs to be left out are known without comparing ids. 0: not so.
-        bound: No logit is larger than this in absolute value; inf if unknown.
-        lowest: The least value that a logit can take; see `Comparison`.
-        temperature: What similarities were divided by.
-        drawn: How many samples the unlabelled ones speak for; see `Comparison`.
-        group: Anchors of the same group, numbered from 0, share one estimate over their negatives; see `grouping.pool`.
-        copies: How many equal anchors each one stands for; None for one. In losses it counts as so many; similarities
-            are reported as of one.
+        key: The unlabelled vectors: one set that all anchors share, or one set for each anchor.
+        positive: Logits of the positives.
+        own: Index of the key that is each anchor's positive, if the positives are among the keys. `positive` then has
+            no columns; `positives` computes them.
+        positive_mask: True where a positive counts. None: everywhere.
+        query_ids: An anchor is not compared with keys of the same id: itself, its own positive or, for the oracle, its
+            own class.
+        key_ids: The ids of the keys.
+        query_samples: Sample of the data that each anchor shows, for corrections that remember samples. Unlike
+            `query_ids` it excludes no pairs. None if it is not known.
+        key_samples: The same for each unlabelled sample; -1 where it is not known.
+        mask: True where a pair counts. None: everywhere.
+        symmetric: Whether queries and keys are the same vectors with the same ids.
+        period: With `symmetric`: the ids are 0 to period - 1, repeated for each view of the batch. The excluded pairs
+            are then known without comparing ids. 0: the ids have no such order.
+        bound: Upper limit of the absolute value of all logits; inf if unknown.
+        lowest: The least value that a logit can have; see `Comparison`.
+        temperature: Similarities were divided by it.
+        drawn: Number of samples that the unlabelled ones represent; see `Comparison`.
+        group: Group of each anchor, from 0. Anchors of a group share one estimate over negatives; see `averages.pool`.
+        copies: Number of equal anchors that each anchor stands for; None for one. Losses count each anchor that many
+            times; reported similarities count it once.
+        classes: Known classes, if unlabelled samples of the anchor's class are attracted; None otherwise.
     """
 
     query: Float[Tensor, "anchor dim"]
@@ -62,6 +92,7 @@ class Pairs:
     drawn: Float[Tensor, " anchor"] | None = None
     group: Int[Tensor, " anchor"] | None = None
     copies: Float[Tensor, " anchor"] | None = None
+    classes: Classes | None = None
 
     def __repr__(self) -> str:
         return brief_repr(self)
@@ -73,19 +104,10 @@ class Pairs:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Anchors and unlabelled samples: the size of the matrix of logits, if it were held."""
+        """Number of anchors and of unlabelled samples: the shape of the matrix of logits."""
         return len(self.query), self.key.shape[-2]
 
-    def positives(self) -> Float[Tensor, "anchor positive"]:
-        """Logits of the positives, whether they are given or keys."""
-        if self.own is None:
-            return self.positive
-        if self.query.device.type != "cpu" or torch.compiler.is_compiling():
-            return (self.query * self.key[self.own]).sum(dim=1, keepdim=True)
-        scores: Tensor = _OwnScores.apply(self.query, self.key, self.own)  # type: ignore[no-untyped-call]
-        return scores
-
-    def comparison(self) -> Comparison:
+    def comparison(self) -> "Comparison":
         """All logits at once."""
         unlabelled = self.query @ self.key.T if self.shared else torch.einsum("ad,aud->au", self.query, self.key)
         return Comparison(
@@ -100,73 +122,136 @@ class Pairs:
             key_samples=self.key_samples,
         )
 
-    def sample_ids(self) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
-        """Which samples the anchors and the unlabelled are, for a correction that cannot do without.
-
-        Raises:
-            ValueError: If nobody said.
-        """
-        if self.query_samples is None or self.key_samples is None:
-            raise ValueError("this correction remembers samples: expected their ids, got none; pass ids= to the loss")
-        return self.query_samples, self.key_samples
-
-    def blocks(self) -> list[slice]:
-        """Blocks of anchors, each so small that all of its logits can be held at once; see `rows`."""
-        anchors, unlabelled = self.shape
-        height = max(1, BLOCK // unlabelled)
-        return [slice(start, min(start + height, anchors)) for start in range(0, anchors, height)]
-
-    def rows(self, rows: slice) -> "Pairs":
-        """These anchors alone."""
-        return replace(
-            self,
-            query=self.query[rows],
-            key=self.key if self.shared else self.key[rows],
-            positive=self.positive[rows],
-            own=None if self.own is None else self.own[rows],
-            positive_mask=None if self.positive_mask is None else self.positive_mask[rows],
-            query_ids=None if self.query_ids is None else self.query_ids[rows],
-            query_samples=None if self.query_samples is None else self.query_samples[rows],
-            mask=None if self.mask is None else self.mask[rows],
-            drawn=None if self.drawn is None else self.drawn[rows],
-            group=None if self.group is None else self.group[rows],
-            copies=None if self.copies is None else self.copies[rows],
-            symmetric=False,
-            period=0,
-        )
-
     def counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:
-        """Which pairs count; None if all do."""
+        """True where a pair counts; None if all pairs do."""
         if self.query_ids is None or self.key_ids is None:
             return self.mask
         different = self.query_ids[:, None] != self.key_ids[None, :]
         return different if self.mask is None else different & self.mask
 
+    def positives(self) -> Float[Tensor, "anchor positive"]:
+        """Logits of the positives, whether they are given or among the keys."""
+        if self.own is None:
+            return self.positive
+        return (self.query * self.key[self.own]).sum(dim=1, keepdim=True)
 
-class _OwnScores(torch.autograd.Function):
-    """Inner products of anchors and keys, without a copy of its key for each anchor but for a block of them."""
+    def embeddings(self) -> Float[Tensor, "anchor dim"]:
+        """The embedding of each anchor, with length one and without gradient, for corrections that remember it."""
+        return torch.nn.functional.normalize(self.query.detach(), dim=1)
 
-    BLOCK = 1 << 16
+    def sample_ids(self) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
+        """The samples of the anchors and of the unlabelled, for a correction that needs them.
 
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, own: Tensor) -> Tensor:
-        ctx.save_for_backward(query, key, own)
-        scores = query.new_empty(len(query), 1)
-        for rows in _OwnScores._blocks(query):
-            torch.sum(key.index_select(0, own[rows]).mul_(query[rows]), 1, keepdim=True, out=scores[rows])
-        return scores
+        Raises:
+            ValueError: If they are not known.
+        """
+        return _known_samples(self.query_samples, self.key_samples)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        query, key, own = ctx.saved_tensors
-        of_query, of_key = torch.empty_like(query), torch.zeros_like(key)
-        for rows in _OwnScores._blocks(query):
-            torch.mul(key.index_select(0, own[rows]), gradients[0][rows], out=of_query[rows])
-            of_key.index_add_(0, own[rows], query[rows] * gradients[0][rows])
-        return of_query, of_key, None
+    def comparisons(self) -> Iterator["Comparison"]:
+        """The logits of one block of anchors after the other; each block is small enough to be held in memory."""
+        return (self.rows(block).comparison() for block in self.blocks())
 
-    @staticmethod
-    def _blocks(query: Tensor) -> list[slice]:
-        height = max(1, _OwnScores.BLOCK // query.shape[1])
-        return [slice(start, start + height) for start in range(0, len(query), height)]
+    def blocks(self) -> list[slice]:
+        """Blocks of anchors, each so small that all of its logits can be held at once."""
+        anchors, unlabelled = self.shape
+        height = max(1, BLOCK // unlabelled)
+        return [slice(start, min(start + height, anchors)) for start in range(0, anchors, height)]
+
+    def rows(self, rows: slice) -> "Pairs":
+        """The pairs of these anchors."""
+        given = {name: getattr(self, name) for name in PER_ANCHOR}
+        changes = {name: value[rows] for name, value in given.items() if value is not None}
+        if not self.shared:
+            changes["key"] = self.key[rows]
+        if self.classes is not None:
+            changes["classes"] = self.classes._replace(query=self.classes.query[rows])
+        return replace(self, **changes, symmetric=False, period=0)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """The logits of every anchor with its positives and its unlabelled samples. Corrections weigh these.
+
+    A logit is a similarity divided by the temperature.
+
+    Args:
+        positive: Logits of the pairs known to be positive; one or more per anchor.
+        unlabelled: Logits of the unlabelled pairs.
+        mask: True where an unlabelled sample counts. None: everywhere.
+        lowest: The least value that a logit can have: ``-1 / temperature`` for cosines, ``-inf`` for scores without
+            bound. The floor depends on it.
+        drawn: Number of unlabelled samples before known positives were masked, as the oracle does. The remaining
+            samples then represent that many. None: as many as the mask shows.
+        positive_mask, temperature, query_samples, key_samples: See `Pairs`.
+
+    Attributes:
+        count: N, the number of unlabelled samples of each anchor.
+        visible: The unlabelled logits, -inf where they are masked. Rows without any sample are zero instead, so that
+            nothing computed from them is NaN; their `count` is 0.
+
+    Note:
+        An anchor whose unlabelled samples are all masked has a negative term of zero, and an InfoNCE loss of zero.
+    """
+
+    positive: Float[Tensor, "anchor positive"]
+    unlabelled: Float[Tensor, "anchor unlabelled"]
+    mask: Bool[Tensor, "anchor unlabelled"] | None = None
+    positive_mask: Bool[Tensor, "anchor positive"] | None = None
+    lowest: float | Float[Tensor, ""] = -math.inf
+    temperature: float | Float[Tensor, ""] = 1.0
+    drawn: Float[Tensor, " anchor"] | None = None
+    query_samples: Int[Tensor, " anchor"] | None = None
+    key_samples: Int[Tensor, " unlabelled"] | None = None
+    count: Float[Tensor, " anchor"] = field(init=False, repr=False)
+    visible: Float[Tensor, "anchor unlabelled"] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        count = self.unlabelled.new_full((len(self.unlabelled),), self.unlabelled.shape[1])
+        visible = self.unlabelled
+        if self.mask is not None:
+            count = self.mask.sum(dim=1).to(self.unlabelled.dtype)
+            visible = visible.masked_fill(~self.mask, -math.inf).masked_fill((count == 0)[:, None], 0.0)
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "visible", visible)
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
+
+    def sample_ids(self) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
+        """The samples of the anchors and of the unlabelled; see `Pairs.sample_ids`."""
+        return _known_samples(self.query_samples, self.key_samples)
+
+
+def _known_samples(
+    queries: Int[Tensor, " anchor"] | None, keys: Int[Tensor, " unlabelled"] | None
+) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
+    if queries is None or keys is None:
+        raise ValueError("this correction remembers samples: expected their ids, got none; pass ids= to the loss")
+    return queries, keys
+
+
+def brief_repr(record: Any) -> str:
+    """A dataclass as text: numbers by value, larger tensors by type and shape. Fields that are None are omitted.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Point:
+        ...     centre: torch.Tensor
+        ...     weight: torch.Tensor
+        >>> brief_repr(Point(torch.zeros(2, 3), torch.tensor(0.5)))
+        'Point(centre=float32[2, 3], weight=0.5)'
+    """
+    shown = ((each.name, getattr(record, each.name)) for each in fields(record) if each.repr)
+    parts = [f"{name}={_brief(value)}" for name, value in shown if value is not None]
+    return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    if value.ndim == 0 and value.is_floating_point() and value.device.type != "meta":
+        return f"{value.item():.4g}"
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"

@@ -4,28 +4,25 @@ from dataclasses import dataclass
 
 from pucl.contrast.correction import check_range
 from pucl.corrections.debiased import Debiased
+from pucl.settings import setting
 
 STEEPEST = 1e6
-WEAKEST = 1e-30  # A beta below it changes no float32 number, and its products would be denormal.
+WEAKEST = 1e-30  # A smaller beta changes no float32 number, and its products would be denormal.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hard(Debiased):
-    r"""Debiased, with samples close to the anchor counting for more.
+    r"""Debiased, with more weight on samples close to the anchor.
 
     .. math:: w_i \propto e^{\beta u_i}, \qquad \omega = \frac{\tau^+}{1 - \tau^+}.
 
     The gradient flows through the weights too. ``beta = 0`` is `Debiased`.
 
-    Args:
-        tau_plus: Share of hidden positives among the unlabelled, 0 <= tau_plus < 1.
-        beta: Concentration on hard samples, >= 0.
-
     Reference:
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
     """
 
-    beta: float = 1.0
+    beta: float = setting(1.0, "concentration on hard samples, >= 0; 0 weights all samples alike")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,6 +35,6 @@ class Hard(Debiased):
 
 
 def check_beta(beta: float) -> None:
-    """Refuse a concentration that would favour easy samples, or that no float32 logit can be multiplied by."""
+    """Raise for a concentration below 0, or too large for float32 logits."""
     allowed = f"0 <= beta <= {STEEPEST:g}"
     check_range("beta", "the concentration on hard samples", beta, allowed, 0 <= beta <= STEEPEST)

@@ -4,25 +4,26 @@ from dataclasses import dataclass
 
 from pucl.contrast.correction import Correction, check_range
 from pucl.corrections.hard import WEAKEST, check_beta
+from pucl.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class PUCL(Correction):
-    r"""Read sampled negatives as what labelled positives left behind, and take the hidden ones off.
+    r"""Treat samples as unlabelled, not as negative, and subtract the hidden positives among them.
 
     A share :math:`\alpha` of the data is positive, and a share c of the positives was labelled (by
     augmentation) and removed before the rest was sampled. True negatives then follow (Lemma 1)
 
     .. math:: p^- = (1 + \omega)\, p^u - \omega\, p^+, \qquad \omega = \frac{\alpha (1 - c)}{1 - \alpha}.
 
-    Args:
-        alpha: Share of positives in the data, 0 <= alpha < 1. About 1/classes when classes are balanced.
-        c: Share of the positives that is labelled, 0 <= c <= 1.
-        beta: Hard's concentration on hard samples, >= 0; 0 is the paper's uniform weight.
+    With ``stop_gradient`` the subtracted term :math:`\omega\, \mathrm{mean}_j\, g(p_j)` is a constant for the gradient.
+    The loss has the same value. As printed, the gradient goes through this term as well. It then pulls on the positive,
+    by up to N omega near the floor, where plain InfoNCE pulls by at most 1. The pull is strongest on pairs that are
+    close already, and hidden positives have no part in it.
 
     Note:
-        The loss sees ``odds`` alone: ``PUCL(alpha, c)`` equals ``Debiased(tau)`` at
-        ``tau = alpha * (1 - c) / (1 - alpha * c)``, which is what ``tau_plus`` gives.
+        The loss depends on ``odds`` alone: ``PUCL(alpha, c)`` equals ``Debiased(tau)`` at
+        ``tau = alpha * (1 - c) / (1 - alpha * c)``, which is the property ``tau_plus``.
 
     Reference:
         Wang et al., "Contrastive Learning with Negative Sampling Correction", arXiv 2401.08690.
@@ -34,9 +35,13 @@ class PUCL(Correction):
         0.1093
     """
 
-    alpha: float = 0.12
-    c: float = 0.1
-    beta: float = 0.0
+    alpha: float = setting(0.12, "share of positives in the data, 0 <= alpha < 1; about 1/classes if balanced")
+    c: float = setting(0.1, "share of the positives that is labelled, 0 <= c <= 1")
+    beta: float = setting(0.0, "concentration on hard samples, >= 0; 0 weights all samples alike")
+
+    stop_gradient: bool = setting(
+        default=False, meaning="let no gradient flow through the subtracted positives; off, as in the paper"
+    )
 
     def __post_init__(self) -> None:
         check_range("alpha", "the share of positives in the data", self.alpha, "0 <= alpha < 1", 0 <= self.alpha < 1)
@@ -50,7 +55,7 @@ class PUCL(Correction):
 
     @property
     def tau_plus(self) -> float:
-        """The share at which `Debiased` is the same."""
+        """tau': the share at which `Debiased` gives the same loss."""
         return self.odds / (1 + self.odds)
 
     @property

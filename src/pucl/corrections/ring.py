@@ -5,48 +5,43 @@ from dataclasses import dataclass
 
 import torch
 
-from pucl.contrast.comparison import Comparison
 from pucl.contrast.correction import Correction, check_range
+from pucl.contrast.pairs import Comparison
+from pucl.settings import setting
 from pucl.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ring(Correction):
-    r"""Look only at a band of ranks: neither the very closest samples, nor the many far ones.
+    r"""Use a band of ranks only: neither the most similar samples, nor the many dissimilar ones.
 
     Each anchor's N unlabelled samples are ranked from the hardest. Those of rank
     :math:`\lfloor \text{lower} \cdot N \rfloor` up to (not including) :math:`\lfloor \text{upper} \cdot N \rfloor`
-    count alike, the others not at all; odds 0. ``Ring(lower=0, upper=1)`` is `Plain`.
-
-    Args:
-        lower: Share of the hardest samples that is left out, 0 <= lower < upper.
-        upper: Share of samples, from the hardest, at which the band ends, <= 1.
-        rescale: Let the band speak for all N samples, so that the size of the loss does not depend on its
-            width. Off, as in the reference: N is then the number of samples in the band.
+    have the same weight, the others none; odds 0. ``Ring(lower=0, upper=1)`` is `Plain`.
 
     Note:
-        A band that holds no sample is an error. Where masks give anchors different numbers of samples, an
-        anchor whose own band would be empty keeps the one sample where the band begins.
+        A band without any sample is an error. If masks give anchors different numbers of samples, an anchor whose own
+        band would be empty uses the one sample at which the band begins.
 
     Reference:
         Wu et al., "Conditional Negative Sampling for Contrastive Learning of Visual Representations", ICLR 2021.
     """
 
-    lower: float = 0.01
-    upper: float = 0.1
-    rescale: bool = False
+    lower: float = setting(0.01, "share of the hardest samples that is left out, 0 <= lower < upper")
+    upper: float = setting(0.1, "share of samples, from the hardest, at which the band ends, upper <= 1")
+    rescale: bool = setting(
+        default=False,
+        meaning="multiply the mean over the band by the number of all samples; off, as in the reference, by the number "
+        "of samples in the band",
+    )
 
     def __post_init__(self) -> None:
-        check_range(
-            "the band from lower to upper",
-            "the part of the ranks that counts, as shares from the hardest",
-            f"{self.lower} to {self.upper}",
-            "0 <= lower < upper <= 1",
-            0 <= self.lower < self.upper <= 1,
-        )
+        name, meaning = "the band from lower to upper", "the part of the ranks that counts, as shares from the hardest"
+        band, fits = f"{self.lower} to {self.upper}", 0 <= self.lower < self.upper <= 1
+        check_range(name, meaning, band, "0 <= lower < upper <= 1", fits)
 
     def check_samples(self, most: int) -> None:
-        """Refuse a band that holds no sample of any anchor."""
+        """Raise for a band that contains no sample of any anchor."""
         lower, upper = self.lower, self.upper
         if most > 0 and int(lower * most) >= int(upper * most):
             raise ValueError(
@@ -56,55 +51,62 @@ class Ring(Correction):
             )
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
-        """0 inside the band, -inf outside."""
+        """Uniform inside the band, -inf outside."""
         begin, end = self._band(comparison.count)
         logits = comparison.visible.detach()
-        between = _between_values if _numpy_reads(logits) else _between_ranks
-        return torch.where(between(logits, begin, end), logits.new_zeros(()), -math.inf)
+        in_band = (_band_by_values if _numpy_can_read(logits) else _band_by_ranks)(logits, begin, end)
+        log_weight = -(end - begin).to(logits.dtype).log()[:, None]
+        return torch.where(in_band, log_weight, -math.inf)
+
+    def normalised_log_weights(
+        self, comparison: Comparison
+    ) -> tuple[Float[Tensor, "anchor unlabelled"], Float[Tensor, " anchor"]]:
+        """The weights as they are: they sum to one, and no masked sample is inside the band."""
+        return self.log_weights(comparison), comparison.count
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
-        """The size of the band, or N with `rescale`."""
+        """The number of samples in the band; with `rescale` the number of all samples."""
         if self.rescale or drawn is not None:
             return super().count(met, drawn)
         begin, end = self._band(met)
         return torch.where(met > 0, end - begin, 0).to(met.dtype)
 
     def _band(self, met: Float[Tensor, " anchor"]) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:
-        """First rank of each anchor's band, and the one after its last: at least one rank."""
-        # The shares are of float64, like the ranks that the reference computes from them, where a device has it.
+        """First rank of each anchor's band, and the rank after its last one; the band has at least one rank."""
+        # In float64, as in the reference, if the device has it.
         count = met if met.device.type == "mps" else met.to(torch.float64)
         begin, end = (self.lower * count).long(), (self.upper * count).long()
         begin = torch.minimum(begin, count.long() - 1).clamp_min(0)
         return begin, torch.maximum(end, begin + 1)
 
 
-def _numpy_reads(logits: Float[Tensor, "anchor unlabelled"]) -> bool:
-    """Whether numpy can read these numbers where they are."""
+def _numpy_can_read(logits: Float[Tensor, "anchor unlabelled"]) -> bool:
+    """Whether numpy can read the memory of this tensor."""
     if logits.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     try:
         logits.numpy()
-    except RuntimeError:  # Within a transform of torch.func a tensor has no memory of its own.
+    except RuntimeError:  # In a transform of torch.func, a tensor has no memory of its own.
         return False
     return True
 
 
-def _between_ranks(
+def _band_by_ranks(
     logits: Float[Tensor, "anchor unlabelled"], begin: Int[Tensor, " anchor"], end: Int[Tensor, " anchor"]
 ) -> Bool[Tensor, "anchor unlabelled"]:
-    """Whose rank is in the band; of equal logits the first is the harder."""
+    """True where the rank is in the band; of equal logits, the first has the lower rank."""
     hardest_first = torch.sort(logits, dim=1, descending=True, stable=True).indices
     rank = torch.empty_like(hardest_first)
     rank.scatter_(1, hardest_first, torch.arange(logits.shape[1], device=logits.device).expand_as(rank))
     return (rank >= begin[:, None]) & (rank < end[:, None])
 
 
-def _between_values(
+def _band_by_values(
     logits: Float[Tensor, "anchor unlabelled"], begin: Int[Tensor, " anchor"], end: Int[Tensor, " anchor"]
 ) -> Bool[Tensor, "anchor unlabelled"]:
-    """The same from the values at the ends of the band: numpy sorts values alone an order faster than torch ranks them.
+    """The same from the values at the ends of the band: numpy sorts values ten times faster than torch ranks them.
 
-    Where equal logits lie on both sides of an end, values do not tell, and ranks do.
+    If equal logits are on both sides of an end, values do not decide, and ranks are used.
     """
     values = logits.numpy().copy()
     values.sort(axis=1)
@@ -113,5 +115,5 @@ def _between_values(
     inside = (logits <= highest) & (logits >= lowest)
     tied = (inside.sum(dim=1) != end - begin).nonzero()[:, 0]
     if len(tied):
-        inside[tied] = _between_ranks(logits[tied], begin[tied], end[tied])
+        inside[tied] = _band_by_ranks(logits[tied], begin[tied], end[tied])
     return inside

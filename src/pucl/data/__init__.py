@@ -1,1 +1,1 @@
-"""Files of data: where they are kept, how they are fetched and unpacked, and what is wrong with them."""
+"""What all modalities share about data: known data sets, downloads, archives, arrays, labels and choices of samples."""

@@ -1,16 +1,14 @@
-"""Unpack an archive that nobody vouches for: only plain files, only below the target directory, and not too much."""
+"""Unpack archives from untrusted sources: plain files only, inside the target directory only, of limited size."""
 
 import errno
 import gzip
-import io
-import shutil
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import NamedTuple
 
 from pucl.data.errors import DataError, reason_of
 from pucl.data.unpacking import check_unpacked, most_unpacked, too_large
@@ -18,56 +16,49 @@ from pucl.data.unpacking import check_unpacked, most_unpacked, too_large
 CHUNK = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_MEMBERS = 100_000
-MOST_LEVELS = 50  # Of directories in each other: Python makes and deletes them recursively.
-LONGEST_NAME = 255  # Bytes of a file name on the usual file systems.
+MOST_LEVELS = 50  # Nested directories; Python deletes them recursively.
 SHOWN = 80  # Characters of a name that an error shows.
-BAD_NAMES = {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ}
-"""What the system says of names that it does not take, e.g. ``CON`` on Windows."""
+BAD_NAMES = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ)
+BAD_ARCHIVE = (None, errno.EINVAL, *BAD_NAMES)
+"""Errors of the operating system that the archive causes, not the disk. EINVAL: a negative offset, or a bad name."""
 
 
 def unpack_tar(archive: Path, directory: Path) -> None:
-    """Unpack a tar archive into a directory.
+    """Unpack a tar archive, with or without gzip, into a directory.
 
-    All members are checked before anything is written. Absolute paths, paths that climb out (``..``), links, devices,
-    two members of one name and files that are directories too are refused, whatever the Python version would do with
-    them. What it unpacks to is bounded, see `pucl.data.unpacking.most_unpacked`.
-
-    Args:
-        archive: A tar file, plain or packed with gzip.
-        directory: Where to; on an error it may hold a part, so give one that is deleted then.
+    All members are checked before a file is written. Absolute paths, paths with ``..``, links, devices and duplicate
+    names are refused. The number of unpacked bytes is limited; see `pucl.data.unpacking.most_unpacked`. After an error
+    the directory may hold some of the files, so delete it then.
     """
-    with _reading(archive, "tar"), _tar_stream(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as opened:
-        members = _Members(archive)
-        for member in opened:
-            members.add(member.name, member.size, directory=member.isdir(), plain=member.isreg() or member.isdir())
-        members.check_conflicts()
-        for member in opened.getmembers():
-            content = opened.extractfile(member) if member.isreg() else None
-            _write(archive, member.name, content, directory)
-        while stream.read(CHUNK):
-            pass  # To the end, where the check sum of the packing is.
+    with _reading(archive, "tar"):
+        with archive.open("rb") as file:
+            packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        if packed:
+            _check_gzip(archive)
+        with tarfile.open(archive, "r:gz" if packed else "r:") as opened:
+            _check_members(
+                archive,
+                (_Member(each.name, each.size, each.isdir(), each.isreg() or each.isdir()) for each in opened),
+            )
+            opened.extractall(directory, filter="data")
 
 
 def unpack_zip(archive: Path, directory: Path) -> None:
-    """Unpack a zip archive into a directory, with the same checks as `unpack_tar`.
-
-    Args:
-        archive: The zip file.
-        directory: Where to; on an error it may hold a part, so give one that is deleted then.
-    """
+    """Unpack a zip archive into a directory, with the same checks as `unpack_tar`."""
     with open_zip(archive) as opened:
-        members = _Members(archive)
-        for member in opened.infolist():
-            link = stat.S_ISLNK(member.external_attr >> 16)
-            members.add(member.filename, member.file_size, directory=member.is_dir(), plain=not link)
-        members.check_conflicts()
-        for member in opened.infolist():
-            _write(archive, member.filename, None if member.is_dir() else opened.open(member), directory)
+        _check_members(
+            archive,
+            (
+                _Member(each.filename, each.file_size, each.is_dir(), not stat.S_ISLNK(each.external_attr >> 16))
+                for each in opened.infolist()
+            ),
+        )
+        opened.extractall(directory)  # noqa: S202 - All members were checked.
 
 
 @contextmanager
 def open_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive that does not unpack to too much; what is wrong with it is a DataError, also inside the block."""
+    """Open a zip archive of limited size. A damaged archive raises DataError, also inside the block."""
     with _reading(archive, "zip"), zipfile.ZipFile(archive) as opened:
         check_unpacked(archive, sum(member.file_size for member in opened.infolist()))
         yield opened
@@ -79,128 +70,66 @@ def _reading(archive: Path, kind: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except Exception as error:  # A hostile or cut archive may fail in any way, and all mean the same,
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # unless the disk does not answer.
-            raise  # (EINVAL is from an offset below 0.)
+    except Exception as error:  # A damaged or hostile archive may raise any exception.
+        if isinstance(error, OSError) and error.errno not in BAD_ARCHIVE:
+            raise
+        if isinstance(error, OSError) and error.errno in BAD_NAMES:
+            name = _shown(str(error.filename or ""))
+            raise DataError(f"{archive}: {name} cannot be the name of a file here: {error.strerror}") from error
         raise DataError(f"{archive} is no {kind} archive, or is cut off: {reason_of(error)}") from error
 
 
-@contextmanager
-def _tar_stream(archive: Path) -> Iterator["_Bounded"]:
-    with archive.open("rb") as file:
-        packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-        file.seek(0)
-        if not packed:
-            yield _Bounded(archive, file)
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield _Bounded(archive, unpacked)
+def _check_gzip(archive: Path) -> None:
+    """Read a packed file to its end: too many bytes are refused, and gzip compares its checksum."""
+    limit, total = most_unpacked(archive), 0
+    with gzip.open(archive) as unpacked:
+        while chunk := unpacked.read(CHUNK):
+            total += len(chunk)
+            if total > limit:
+                raise too_large(archive, limit, "more")
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that refuses to be read beyond what its file may unpack to: headers of a tar can be large as well."""
+class _Member(NamedTuple):
+    """A member of an archive; plain: a file or directory, no link or device."""
 
-    def __init__(self, archive: Path, stream: io.BufferedReader | gzip.GzipFile) -> None:
-        super().__init__()
-        self._archive, self._stream, self._limit = archive, stream, most_unpacked(archive)
-
-    def read(self, size: int = -1) -> bytes:
-        left = self._limit - self._stream.tell()
-        if size < 0 or size > left:
-            size = left + 1
-        content = self._stream.read(size)
-        if len(content) > left:
-            raise too_large(self._archive, self._limit, "more")
-        return content
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_SET and offset > self._limit:
-            raise too_large(self._archive, self._limit, "more")
-        return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
+    name: str
+    size: int
+    is_directory: bool
+    is_plain: bool
 
 
-class _Members:
-    """The members of an archive, each checked when it is added."""
-
-    def __init__(self, archive: Path) -> None:
-        self._archive = archive
-        self._size = self._count = 0
-        self._files: set[PurePosixPath] = set()
-        self._directories: set[PurePosixPath] = set()
-
-    def add(self, name: str, size: int, *, directory: bool, plain: bool) -> None:
-        """Refuse a member that is not a plain file or directory below the target, or is there already."""
-        path = self._checked(name)
-        if not path.parts and not directory:
-            raise DataError(f"{self._archive} holds a file without a name, {_shown(name)}; nothing was unpacked")
-        if not plain:
+def _check_members(archive: Path, members: Iterable[_Member]) -> None:
+    """Refuse the whole archive if one of its members is refused."""
+    total, files = 0, set[PurePosixPath]()
+    for count, member in enumerate(members, 1):
+        path, name = PurePosixPath(member.name), _shown(member.name)
+        if _leaves_directory(member.name):
+            raise DataError(f"{archive} would write outside of its directory, to {name}; nothing was unpacked")
+        if not member.is_plain:
+            raise DataError(f"{archive} holds a link or device, {name}; nothing was unpacked")
+        if member.size < 0:
+            raise DataError(f"{archive} is damaged: {name} has a negative size; nothing was unpacked")
+        if count > MOST_MEMBERS:
+            raise DataError(f"{archive} holds too many files: expected at most {MOST_MEMBERS:,}; nothing was unpacked")
+        if len(path.parts) > MOST_LEVELS:
             raise DataError(
-                f"{self._archive} holds a link or device, {_shown(name)}, which data has no need of; nothing unpacked"
+                f"{archive} holds a path of {len(path.parts)} levels, {name}: expected at most {MOST_LEVELS}; nothing "
+                "was unpacked"
             )
-        if size < 0:
-            raise DataError(f"{self._archive} is damaged: {_shown(name)} has a size below 0; nothing was unpacked")
-        self._size += size
-        self._count += 1
-        check_unpacked(self._archive, self._size)
-        if self._count > MOST_MEMBERS:
-            raise DataError(
-                f"{self._archive} holds too many files: expected at most {MOST_MEMBERS:,}; nothing was unpacked"
-            )
-        if directory:
-            self._directories.add(path)
-        elif path in self._files:
-            raise DataError(f"{self._archive} holds {_shown(name)} twice; nothing was unpacked")
-        else:
-            self._files.add(path)
-        self._directories.update(path.parents)
-
-    def check_conflicts(self) -> None:
-        """Refuse names that are a file and a directory."""
-        if both := self._files & self._directories:
-            name = _shown(str(min(both)))
-            raise DataError(f"{self._archive} holds {name} as a file and as a directory; nothing was unpacked")
-
-    def _checked(self, name: str) -> PurePosixPath:
-        path, foreign = PurePosixPath(name), PureWindowsPath(name)
-        if path.is_absolute() or foreign.is_absolute() or foreign.drive or ".." in (*path.parts, *foreign.parts):
-            raise DataError(
-                f"{self._archive} would write outside of its directory, to {_shown(name)}; nothing was unpacked"
-            )
-        if wrong := _wrong_name(path, name):
-            raise DataError(f"{self._archive} holds a name {wrong}, {_shown(name)}; nothing was unpacked")
-        return path
+        if not member.is_directory:
+            if not path.parts:
+                raise DataError(f"{archive} holds a file without a name, {name}; nothing was unpacked")
+            if path in files:
+                raise DataError(f"{archive} holds {name} twice; nothing was unpacked")
+            files.add(path)
+        total += member.size
+        check_unpacked(archive, total)
 
 
-def _wrong_name(path: PurePosixPath, name: str) -> str | None:
-    """What is wrong with the name of a member; None if it can be the name of a file."""
-    if "\0" in name:
-        return "with a null character"
-    if len(path.parts) > MOST_LEVELS:
-        return f"of {len(path.parts)} levels where at most {MOST_LEVELS} are allowed"
-    longest = max((len(part.encode(errors="surrogatepass")) for part in path.parts), default=0)
-    if longest > LONGEST_NAME:
-        return f"of {longest} bytes where at most {LONGEST_NAME} are allowed"
-    return None
-
-
-def _write(archive: Path, name: str, content: IO[bytes] | io.BufferedIOBase | None, directory: Path) -> None:
-    """Write a file, or make a directory where there is no content."""
-    target = directory / name
-    try:
-        if content is None:
-            target.mkdir(parents=True, exist_ok=True)
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with content, target.open("wb") as file:
-            shutil.copyfileobj(content, file, CHUNK)
-    except (OSError, UnicodeError) as error:
-        if isinstance(error, OSError) and error.errno not in BAD_NAMES:
-            raise
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{archive}: {_shown(name)} cannot be the name of a file here: {reason}") from error
+def _leaves_directory(name: str) -> bool:
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    absolute = posix.is_absolute() or windows.is_absolute() or bool(windows.drive)
+    return absolute or ".." in (*posix.parts, *windows.parts)
 
 
 def _shown(name: str) -> str:

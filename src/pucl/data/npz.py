@@ -1,4 +1,4 @@
-"""Read ``.npz`` files that nobody vouches for: each array is checked by its header before it is unpacked."""
+"""Read ``.npz`` files from untrusted sources. The header of each array is checked before the array is unpacked."""
 
 import math
 import warnings
@@ -16,37 +16,32 @@ from pucl.data.errors import DataError, reason_of
 from pucl.data.unpacking import check_unpacked
 
 PLAIN = "biufcSU"
-"""Kinds of numpy's types that are numbers or text."""
+"""numpy's kinds of types that are numbers or text."""
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 SUFFIX = ".npy"
 
 
-class _NotPlainError(ValueError):
-    """Says why a member is not an array that can be read."""
-
-
 def read_npz_arrays(path: Path, wanted: Collection[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Some arrays of a ``.npz`` file, of numbers or text.
+    """Read arrays of numbers or text from a ``.npz`` file.
 
-    What the file would unpack to is bounded, see `pucl.data.unpacking.most_unpacked`.
+    The unpacked size is limited; see `pucl.data.unpacking.most_unpacked`.
 
     Args:
         path: The file.
-        wanted: Names of arrays; those that are not there are left out.
+        wanted: Names of arrays. Missing ones are skipped.
 
     Returns:
-        The arrays by name, and the names of everything that the file holds.
+        The arrays by name, and the names of all members of the file.
 
     Raises:
-        DataError: If the file, or one of these arrays, is damaged or not what it should be. It names the file and,
-            where it is about one array, the array.
+        DataError: If the file or one of these arrays is damaged. The message names the file and the array.
         OSError: If the file cannot be opened.
     """
     with path.open("rb") as handle:
         try:
             opened = zipfile.ZipFile(handle)
-        except Exception as error:  # A hostile or cut file may fail in any way, and all mean the same.
+        except Exception as error:  # A damaged or hostile file may raise any exception.
             reason = "it is one array without a name" if _begins_as_npy(handle) else reason_of(error)
             raise DataError(f"{path} is not a .npz file of plain arrays, or is damaged: {reason}") from error
         with opened:
@@ -62,43 +57,37 @@ def read_npz_arrays(path: Path, wanted: Collection[str]) -> tuple[dict[str, NDAr
 def _read(path: Path, opened: zipfile.ZipFile, name: str, member: zipfile.ZipInfo) -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of old forms of the header, which are read all the same.
+            warnings.simplefilter("ignore")  # About old forms of the header, which can still be read.
             with opened.open(member) as content:
-                _check_header(content, member.file_size)
-            with opened.open(member) as content:
-                return np.asarray(npy.read_array(content, allow_pickle=False))
-    except _NotPlainError as error:
-        raise DataError(f"{path}: {name} {error}") from error
+                fault = _fault_in_header(content, member.file_size)
+            if fault is None:
+                with opened.open(member) as content:
+                    return np.asarray(npy.read_array(content, allow_pickle=False))
     except MemoryError as error:
-        raise DataError(f"{path}: {name} does not fit into this memory: {member.file_size:,} bytes") from error
+        raise DataError(f"{path}: {name} does not fit into memory: {member.file_size:,} bytes") from error
     except Exception as error:  # As above.
         raise DataError(f"{path}: {name} is not an array, or is damaged: {reason_of(error)}") from error
+    raise DataError(f"{path}: {name} {fault}")
 
 
-def _check_header(content: IO[bytes] | BufferedIOBase, size: int) -> None:
-    """Refuse an array that is not of numbers or text, or not as large as its member of the archive."""
+def _fault_in_header(content: IO[bytes] | BufferedIOBase, size: int) -> str | None:
+    """Say why an array is refused: other types than numbers or text, or another size than its member of the archive."""
     if content.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
-        raise _NotPlainError("is not an array: expected a member in the format .npy, got another")
+        return "is not an array: expected the format .npy"
     version = tuple(content.read(2))
     if version not in HEADERS:
-        raise _NotPlainError(f"is not a plain array: expected .npy of version 1.0 or 2.0, got {version}")
+        return f"is not a plain array: expected .npy of version 1.0 or 2.0, got {version}"
     shape, _, dtype = HEADERS[version](content)
     if dtype.kind not in PLAIN:
-        raise _NotPlainError(f"is not a plain array: expected numbers or text, got {_short(dtype)}")
+        return f"is not a plain array: expected numbers or text, got {dtype!s:.60}"
     if any(length < 0 for length in shape):
-        raise _NotPlainError(f"is damaged: lengths of axes are 0 or more, got {_short(shape)}")
-    declared, there = math.prod(shape) * dtype.itemsize, size - content.tell()
-    if declared != there:
-        raise _NotPlainError(
-            f"is damaged: {dtype} of shape {_short(shape)} has {declared:,} bytes, and the file holds {there:,}"
-        )
+        return f"is damaged: expected axes of length 0 or more, got {shape!s:.60}"
+    declared, actual = math.prod(shape) * dtype.itemsize, size - content.tell()
+    if declared != actual:
+        return f"is damaged: {dtype} of shape {shape!s:.60} has {declared:,} bytes, but the file holds {actual:,}"
+    return None
 
 
 def _begins_as_npy(handle: BufferedIOBase) -> bool:
     handle.seek(0)
     return handle.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,4 +1,4 @@
-"""How much a packed file may unpack to, so that a few megabytes cannot fill memory or disk."""
+"""A limit on the size that a packed file unpacks to. Without it, a small file could fill memory or disk."""
 
 import gzip
 import math
@@ -12,15 +12,14 @@ from pucl.data.errors import DataError
 
 VARIABLE = "PUCL_MAX_UNPACKED"
 GIB = 2**30
-DEFAULT = 0.25  # GiB: as many bytes as a picture may have before Pillow warns of it.
-RATIO = 50  # Real arrays, pictures and text pack less tightly; zeros pack about 1000 to 1.
-CHUNK = 1 << 20
+DEFAULT = 0.25  # GiB; the size of an image at which Pillow begins to warn.
+RATIO = 50  # Real arrays, images and text compress less than this; zeros about 1000 to 1.
 
 
 def most_unpacked(path: Path) -> int:
-    """How many bytes this file may unpack to.
+    """The number of bytes that this file may unpack to.
 
-    The limit is 0.25 GiB, or as many GiB as ``--max-unpacked`` or the environment variable PUCL_MAX_UNPACKED says; a
+    The limit is 0.25 GiB. ``--max-unpacked`` or the environment variable PUCL_MAX_UNPACKED sets another one, in GiB. A
     file may always unpack to 50 times its own size.
     """
     text = os.environ.get(VARIABLE) or str(DEFAULT)
@@ -35,7 +34,7 @@ def most_unpacked(path: Path) -> int:
 
 @contextmanager
 def unpacking_up_to(gib: float | None) -> Iterator[None]:
-    """Let files unpack to so many GiB for a while, also in processes that are started; None changes nothing."""
+    """Set the limit in GiB inside the block, also for processes that are started there; None changes nothing."""
     before = os.environ.get(VARIABLE)
     if gib is not None:
         os.environ[VARIABLE] = str(gib)
@@ -53,7 +52,7 @@ def check_unpacked(path: Path, size: int) -> None:
 
     Args:
         path: The packed file.
-        size: How many bytes it would unpack to.
+        size: Its unpacked size in bytes.
     """
     limit = most_unpacked(path)
     if size > limit:
@@ -61,23 +60,22 @@ def check_unpacked(path: Path, size: int) -> None:
 
 
 def too_large(path: Path, limit: int, got: str, enough: str = "GIB") -> DataError:
-    """The error for a file that would unpack to too many bytes."""
+    """The error about a file that would unpack to too many bytes."""
     return DataError(
-        f"{path} would unpack to more than its {path.stat().st_size:,} bytes should hold: expected at most "
-        f"{limit / GIB:.3g} GiB, got {got}; if you trust the file, give --max-unpacked {enough}, or set the "
+        f"{path} of {path.stat().st_size:,} bytes would unpack to too much: expected at most {limit / GIB:.3g} GiB, "
+        f"got {got}; if you trust the file, give --max-unpacked {enough}, or set the "
         f"environment variable {VARIABLE}"
     )
 
 
 def read_gzip(path: Path) -> bytes:
-    """The content of a file that is packed with gzip."""
-    limit, content = most_unpacked(path), bytearray()
+    """Read a file that is packed with gzip."""
+    limit = most_unpacked(path)
     try:
         with gzip.open(path) as file:
-            while chunk := file.read(CHUNK):
-                content += chunk
-                if len(content) > limit:
-                    raise too_large(path, limit, "more")
+            content = file.read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is not packed with gzip, or is cut off: {error}") from error
-    return bytes(content)
+    if len(content) > limit:
+        raise too_large(path, limit, "more")
+    return content

@@ -1,9 +1,10 @@
 """Embeddings of finished runs, laid out in the plane: near points are near neighbours."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +13,17 @@ from pucl.config import RunConfig
 from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.diagnosis.similarities import subject_of
-from pucl.images.encoders.registry import EncoderSource
+from pucl.modality import EncoderSource
 from pucl.runs.directory import RunDirectory
 from pucl.runs.trained import load
 from pucl.texts import install
 
-NEIGHBOURS = 15  # That the layout of a point looks at: umap-learn's own number.
+Floats = NDArray[np.float32]
+
+NEIGHBOURS = 15  # UMAP's neighbours of a point: the default of umap-learn.
 FEWEST = NEIGHBOURS + 1
 POINTS = 5000
-
-
-class UmapMissingError(DataError):
-    """A layout was asked for where nothing can make it."""
-
-    def __init__(self) -> None:
-        super().__init__(f"layouts are made with umap-learn, which is not installed: {install('umap')}")
+ROWS_AT_ONCE = 1024  # Rows of the similarity matrix that are in memory at a time.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,33 +31,33 @@ class Layout:
     """Samples of one run in the plane.
 
     Args:
-        run: Where the run is.
-        config: What it is.
-        part: Which samples: ``"test"``, ``"train"`` or ``"graphs"``.
-        places: Their numbers within that part.
+        run: Directory of the run.
+        config: Its configuration.
+        part: Which samples, such as ``"test images"`` or ``"graphs"``.
+        indices: Indices of the samples within that part.
         points: float32 [sample, 2].
-        labels: Their classes; None where they are not known.
+        labels: Their classes; None if they are unknown.
         classes: Names of the classes.
-        knn: Accuracy of nearest neighbours that the run has in its result, 0 to 1; None if it has none.
+        result: The result of the run.
     """
 
     run: Path
     config: RunConfig
     part: str
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     points: NDArray[np.float32]
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
-    knn: float | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """What tells it from other runs on the same data."""
+        """A name that distinguishes the run from others on the same data."""
         return f"{self.config.correction}, seed {self.config.seed}"
 
     @property
     def subject(self) -> str:
-        """What was trained on what."""
+        """Framework and data."""
         return subject_of(self.config)
 
 
@@ -69,50 +66,49 @@ def lay_out_runs(
     *,
     points: int = POINTS,
     root: Path | None = None,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
     encoder: EncoderSource | None = None,
 ) -> list[Layout]:
-    """Embed samples of each run's data as classifiers get them, before the head, and lay them out.
+    """Embed samples of each run's data, and lay them out in the plane.
 
-    Images are those of the test set, which no training has seen, where there is one. Runs on the same data show the
-    same samples.
+    The embeddings are those before the head, as probes get them. Images come from the test set if there is one, which
+    no training has seen. Runs on the same data show the same samples.
 
     Args:
         runs: Directories of finished runs.
-        points: Samples of each run at most: evenly over the classes, or at random without labels.
-        root: Where data are; see `pucl.images.registry.load`.
-        seed: Of the layout.
-        tell: Is told what is being done.
-        encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
+        points: Most samples of each run: evenly over the classes, or at random without labels.
+        root: Directory of the data; see `pucl.data.root.data_root`.
+        report: Called with a description of the current step.
+        encoder: Makes the encoder if it is not one of pucl's; see `pucl.load`.
 
     Raises:
-        UmapMissingError: If umap-learn is not installed.
-        ValueError: If a run is not finished, or has too few samples.
+        ValueError: If umap-learn is not installed, a run is not finished, or it has too few samples.
     """
     if points < FEWEST:
         raise ValueError(
-            f"points is how many samples are laid out: expected at least {FEWEST}, one and its {NEIGHBOURS} "
+            f"points is the number of samples in a layout: expected at least {FEWEST}, one and its {NEIGHBOURS} "
             f"neighbours, got {points}"
         )
-    need_umap()
-    return [_lay_out_run(run, points, root, seed, tell, encoder) for run in runs]
+    return [_lay_out_run(run, points, root, report, encoder) for run in runs]
 
 
-def lay_out(embeddings: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float32]:
-    """A place in the plane for each embedding, by UMAP with cosine distances; the same again for the same embeddings.
+def lay_out(embeddings: NDArray[np.floating]) -> Floats:
+    """Coordinates of each embedding in the plane, by UMAP with cosine distances.
 
-    It starts from the two principal components, so that the large scale is not left to chance.
+    The layout starts from the first two principal components, so that its large scale does not depend on chance. The
+    same embeddings give the same layout.
 
     Args:
         embeddings: [sample, feature].
-        seed: Of the small scale.
 
     Reference:
         McInnes et al., "UMAP: Uniform Manifold Approximation and Projection for Dimension Reduction", 2018.
 
     Shapes:
         [sample, 2], float32.
+
+    Raises:
+        ValueError: If umap-learn is not installed, there are too few embeddings, all are equal, or some not finite.
     """
     if embeddings.ndim != 2 or len(embeddings) < FEWEST or embeddings.shape[1] < 2:
         raise ValueError(
@@ -123,52 +119,98 @@ def lay_out(embeddings: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.flo
         raise ValueError("a layout is made of embeddings: expected finite numbers, got NaN or infinity")
     if np.ptp(embeddings, axis=0).max() == 0:
         raise ValueError("a layout is made of embeddings that differ: got the same for all; they may have collapsed")
-    need_umap()
+    check_umap()
+    rows = unit(embeddings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of copies in the data and of a missing tensorflow; neither spoils a layout.
+        warnings.simplefilter("ignore")  # About duplicates in the data and a missing tensorflow: both are harmless.
         from umap import UMAP  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra, and slow)
 
-        # One thread, since several would add in an order that changes from call to call.
-        made = UMAP(n_neighbors=NEIGHBOURS, metric="cosine", init="pca", random_state=seed, n_jobs=1)
-        points: NDArray[np.float32] = np.asarray(made.fit_transform(embeddings), dtype=np.float32)
+        layout = UMAP(
+            n_neighbors=NEIGHBOURS,
+            metric="cosine",
+            init="pca",
+            random_state=0,
+            n_jobs=1,  # Several threads would add in an order that changes from call to call.
+            # Comparing all pairs takes two seconds. Compiling UMAP's own search takes a minute.
+            precomputed_knn=_umap_neighbours(rows),
+        )
+        points: Floats = np.asarray(layout.fit_transform(rows), dtype=np.float32)
     return points
 
 
-def need_umap() -> None:
-    """Say what is missing before work is begun."""
+def principal_plane(embeddings: NDArray[np.floating]) -> Floats:
+    """The first two principal components of each embedding [sample, feature], as [sample, 2]."""
+    centred = embeddings.astype(np.float64) - embeddings.mean(axis=0, dtype=np.float64)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    plane = np.zeros((len(embeddings), 2), np.float32)
+    found = min(2, len(sizes))
+    plane[:, :found] = left[:, :found] * sizes[:found]
+    return plane
+
+
+def unit(embeddings: NDArray[np.floating]) -> Floats:
+    """Embeddings of length 1, so that inner products are cosines."""
+    exact = embeddings.astype(np.float64)
+    rows: Floats = (exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+    return rows
+
+
+def nearest(rows: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
+    """For each sample, the indices and similarities of the most similar others, the nearest first.
+
+    Similarities are inner products of the rows. There are fewer than `count` neighbours if there are few samples.
+    """
+    count = min(count, len(rows) - 1)
+    indices, similarities = [], []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        block = rows[start : start + ROWS_AT_ONCE] @ rows.T
+        block[np.arange(len(block)), np.arange(start, start + len(block))] = -np.inf
+        some = np.argpartition(-block, count - 1, axis=1)[:, :count]
+        theirs = np.take_along_axis(block, some, 1)
+        order = np.lexsort((some, -theirs), axis=1)  # Ties by index, so that a page is the same each time.
+        indices.append(np.take_along_axis(some, order, 1))
+        similarities.append(np.take_along_axis(theirs, order, 1))
+    return np.concatenate(indices), np.concatenate(similarities)
+
+
+def _umap_neighbours(rows: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """Neighbours and distances in UMAP's form: each sample is its own first neighbour."""
+    indices, similarities = nearest(rows, NEIGHBOURS - 1)
+    own = np.arange(len(rows))[:, None]
+    distances = np.concatenate([np.zeros((len(rows), 1), np.float32), np.maximum(1 - similarities, 0)], axis=1)
+    return np.concatenate([own, indices], axis=1).astype(np.int32), distances.astype(np.float32)
+
+
+def check_umap() -> None:
+    """Raise an error if umap-learn is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ImportWarning)
             import umap  # noqa: F401, PLC0415
     except ImportError as error:
-        raise UmapMissingError from error
+        raise DataError(f"layouts are made with umap-learn, which is not installed: {install('umap')}") from error
 
 
 def _lay_out_run(
-    run: Path,
-    points: int,
-    root: Path | None,
-    seed: int,
-    tell: Callable[[str], None],
-    encoder: EncoderSource | None,
+    run: Path, points: int, root: Path | None, report: Callable[[str], None], encoder: EncoderSource | None
 ) -> Layout:
     trained = load(run, encoder=encoder)
-    tell(f"{run}: embedding")
+    report(f"{run}: embedding")
     shown = trained.choose_to_show(lambda labels, count: _choose(run, labels, count, points), root=root)
-    tell(f"{run}: laying out {len(shown.rows):,} points")
+    report(f"{run}: laying out {len(shown.rows):,} points")
     try:
-        laid_out = lay_out(shown.rows, seed=seed)
+        laid_out = lay_out(shown.rows)
     except ValueError as error:
         raise ValueError(f"{run}: {error}") from error
     return Layout(
         run=run,
         config=trained.config,
         part=shown.part,
-        places=shown.indices,
+        indices=shown.indices,
         points=laid_out,
         labels=shown.labels,
         classes=shown.classes,
-        knn=(RunDirectory(run).result() or {}).get("knn"),
+        result=RunDirectory(run).result() or {},
     )
 
 

@@ -1,4 +1,4 @@
-"""How alike the pairs are that the loss of a finished run compares, and what that says of its unlabelled samples."""
+"""Similarities of the pairs that the loss of a finished run compares, and estimates of tau' from them."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,12 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pucl.config import NOT_TRAINED, ORACLE, RunConfig
-from pucl.diagnosis.priors import FEWEST, BestBin, Mixture, alpha_and_c, bbe, mixture
-from pucl.images.encoders.registry import EncoderSource
+from pucl.config import NOT_TRAINED, ORACLES, RunConfig
+from pucl.estimation.bbe import BestBin, bbe
+from pucl.estimation.mixture import Mixture, mixture
+from pucl.estimation.shares import FEWEST, alpha_and_c
+from pucl.modality import EncoderSource
 from pucl.runs.trained import load
 
-PAIRS = 100_000  # Of each kind that are kept at most: enough for three digits, and for EM in a second.
+PAIRS = 100_000  # Most pairs of each kind: enough for three digits, and for EM in a second.
 BATCH = 256
 
 Cosines = NDArray[np.float32]
@@ -26,19 +28,19 @@ class Similarities:
     """Cosines of pairs of samples, and the estimates of tau' that follow.
 
     Args:
-        run: Where the run is.
-        config: What it is.
+        run: Its directory.
+        config: Its configuration.
         tau_plus: tau' that its correction used; None for the oracle, and where nothing was trained.
-        anchors: How many samples were looked at.
+        anchors: Number of samples that were compared.
         positive: Known positives, such as two views of one image; None for graphs, which have no views.
         same_class: Pairs of different samples of one class; None without labels, or if there are none.
         other_class: Pairs of different classes; None likewise.
-        unlabelled: Pairs of different samples as they come.
+        unlabelled: Pairs of different samples, whatever their classes.
         best_bin: The estimate of tau' by `bbe`; None without known positives.
         mixture: The estimate by `mixture`.
         truth: The share of pairs that are of one class; None without labels.
-        positives_met: How many known positives an anchor has in a step, M+.
-        unlabelled_met: How many unlabelled samples it has, N.
+        positives_met: Number of known positives of an anchor in a step, M+.
+        unlabelled_met: Number of its unlabelled samples, N.
     """
 
     run: Path
@@ -57,12 +59,12 @@ class Similarities:
 
     @property
     def name(self) -> str:
-        """What tells it from other runs on the same data."""
+        """Its name among runs on the same data."""
         return f"{self.config.correction}, seed {self.config.seed}"
 
     @property
     def subject(self) -> str:
-        """What was trained on what."""
+        """Framework and data."""
         return subject_of(self.config)
 
     @property
@@ -71,11 +73,11 @@ class Similarities:
         return self.config.known_positives
 
     def parameters(self, tau_plus: float) -> tuple[float, float]:
-        """Alpha and c with which PUCL would take off this tau', by counting what an anchor meets."""
+        """Alpha and c with which PUCL assumes this tau', from the numbers of samples that an anchor meets."""
         return alpha_and_c(tau_plus, self.positives_met, self.unlabelled_met)
 
     def as_json(self) -> dict[str, Any]:
-        """The estimates, without the cosines, in types that JSON knows."""
+        """The estimates for a record, without the cosines."""
         kinds = {name: getattr(self, name) for name in ("positive", "same_class", "other_class", "unlabelled")}
         estimates = {"bbe": self.best_bin, "mixture": self.mixture}
         return {
@@ -112,21 +114,21 @@ def measure_similarities(
 
     - SimCLR and MoCo: the first view of one image with the second view of another, or of itself. MoCo's slow copy of
       the encoder is not kept with a run; the encoder itself, which it has followed, stands in for it.
-    - CMC: lightness of one image with colour of another, or of itself, as its loss has it; one view has both. The bank,
-      which is not kept either, is older by up to an epoch.
+    - CMC: the lightness of one image with the colour of another, or of itself, as in its loss. The bank, which is
+      not kept either, would be older by up to an epoch.
 
-    InfoGraph compares nodes with graphs. What a prior is about are pairs of graphs, so those are taken: the vectors
-    that the encoder gives for graphs, before the head.
+    InfoGraph compares nodes with graphs, but a prior is about pairs of graphs. So vectors of graphs are compared, as
+    the encoder gives them, before the head.
 
     Args:
         run: The run's directory, or its weights alone.
-        root: Where data are; see `pucl.images.registry.load`.
-        anchors: How many samples are looked at, at most; every one is compared with every other.
-        seed: Of samples, views and pairs that are drawn.
-        encoder: What makes the encoder, where it is not pucl's; see `pucl.load`.
+        root: Where data are; see `pucl.data.root.data_root`.
+        anchors: Most samples that are compared, each with every other.
+        seed: Seed of the samples, views and pairs that are drawn.
+        encoder: Makes the encoder, if it is not pucl's; see `pucl.load`.
 
     Raises:
-        ValueError: If the run is not finished, or too small to say anything.
+        ValueError: If the run is not finished, or has too few samples.
     """
     if anchors < FEWEST:
         raise ValueError(f"anchors is how many samples are looked at: expected at least {FEWEST}, got {anchors}")
@@ -164,12 +166,12 @@ def measure_similarities(
 
 
 def subject_of(config: RunConfig) -> str:
-    """What was trained on what."""
+    """Framework and data."""
     return f"{config.framework} on {Path(config.data).name}"
 
 
 def _choose(count: int, most: int, generator: torch.Generator) -> NDArray[np.int64]:
-    """The places of so many samples, drawn at random, so that classes have the shares that they have in the data."""
+    """Indices of random samples, so that classes keep their shares of the data."""
     if count < FEWEST:
         raise ValueError(f"similarities are measured among samples: expected at least {FEWEST}, got {count}")
     chosen: NDArray[np.int64] = torch.randperm(count, generator=generator)[:most].sort().values.numpy()
@@ -185,7 +187,7 @@ def _some(cosines: Tensor, generator: torch.Generator) -> Cosines:
 
 
 def _used(config: RunConfig) -> float | None:
-    """The tau' that the loss assumed; None where it assumed none, or learnt it."""
-    if config.correction in (ORACLE, *NOT_TRAINED) or config.make_correction().learns:
+    """The tau' that the loss assumed; None if it assumed none, or learned it."""
+    if config.correction in (*ORACLES, *NOT_TRAINED) or config.make_correction().learns:
         return None
     return float(config.make_correction().tau_plus)

@@ -1,117 +1,81 @@
-"""The same folds for every classifier: each sample is tested once, by one that has not seen it."""
+"""Cross-validation: every sample is tested once, by a classifier that has not learned from it."""
 
-import math
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from pucl.data.errors import ExtraMissingError
-from pucl.evaluation.probes import Features, Labels, Probe, _training_set
+from pucl.evaluation.classifier import Features, Labels, check_training_set
+from pucl.evaluation.probe import Labelled, ProbedSamples, Split, need_sklearn
 
 FOLDS = 10
-"""Outer folds of the graph references."""
-
-Progress = Callable[[int, int], None]
-"""Told how many pieces of the work are done, and of how many."""
+"""Number of folds in the programs of the graph references."""
 
 
-class Split(NamedTuple):
-    """Places of the samples to learn from, and of those held back."""
-
-    train: NDArray[np.intp]
-    held: NDArray[np.intp]
-
-
-def stratified_splits(labels: NDArray[np.int64], folds: int, seed: int | None) -> list[Split]:
-    """Parts with about the same share of each class, each held back once: scikit-learn's ``StratifiedKFold``.
-
-    A class with fewer samples than folds is absent from some of them. That is allowed, as in scikit-learn; whoever
-    calls says so to the user, once.
+def folded(features: Features, labels: Labels, *, folds: int = FOLDS, seed: int = 0) -> ProbedSamples:
+    """Samples in stratified folds, each of which is tested once.
 
     Args:
+        features: Embeddings, [sample, dim].
         labels: The class of each sample, [sample].
-        folds: How many parts, at least 2. Some class has as many samples or more.
-        seed: Of the order within each class; None takes samples as they come.
+        folds: Number of folds, each with about the same share of each class.
+        seed: Seed of the folds. The same seed gives the same folds for every set of features.
+
+    Raises:
+        ValueError: If the samples cannot be put into so many folds.
+        ExtraMissingError: If scikit-learn is not installed.
     """
-    try:
-        from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]  # noqa: PLC0415
-    except ImportError as error:
-        raise ExtraMissingError("cross-validation", "scikit-learn") from error
+    x, _, _ = check_training_set(features, labels)
+    samples = Labelled(x.cpu().numpy(), np.asarray(labels))
+    splits = split_in_folds(samples, folds, seed)
+    smallest = int(np.unique(samples.labels, return_counts=True)[1].min())
+    if smallest < folds:
+        warnings.warn(
+            f"the smallest class has {smallest} samples, too few for {folds} folds, and is absent from some of them: "
+            f"the accuracy says little about that class; use fewer folds",
+            stacklevel=2,
+        )
+    return ProbedSamples(splits=tuple(splits), tested=samples, seed=seed)
+
+
+def split_in_folds(samples: Labelled, folds: int, seed: int | None) -> list[Split]:
+    """The folds of scikit-learn's ``StratifiedKFold``: each has about the same share of each class.
+
+    As in scikit-learn, a class with fewer samples than folds is absent from some folds.
+
+    Args:
+        samples: The samples.
+        folds: Number of folds, at least 2. The largest class has as many samples or more.
+        seed: Seed of the order within each class; None keeps the order.
+    """
+    make_splitter, labels = need_folds().StratifiedKFold, samples.labels
     if folds < 2:
-        raise ValueError(f"folds are parts that are held back in turn: expected at least 2, got {folds}")
+        raise ValueError(f"folds are held out one after the other: expected at least 2, got {folds}")
     largest = int(np.bincount(labels).max())
     if largest < folds:
         raise ValueError(
-            f"folds have a share of each class: expected at most as many as the largest class has samples, {largest}, "
-            f"got {folds} folds"
+            f"every fold has samples of the largest class: expected at most {largest} folds, its number of samples, "
+            f"got {folds}"
         )
-    splitter = StratifiedKFold(folds, shuffle=seed is not None, random_state=seed)
+    splitter = make_splitter(folds, shuffle=seed is not None, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        splits = [Split(train, held) for train, held in splitter.split(np.zeros(len(labels)), labels)]
-    if any(len(np.unique(labels[split.train])) < 2 for split in splits):
+        found = [Split(samples.take(train), samples.take(held)) for train, held in splitter.split(labels, labels)]
+    if any(len(np.unique(split.train.labels)) < 2 for split in found):
         raise ValueError(
-            f"a classifier tells classes apart: expected two or more in what is left of {len(labels)} samples for each "
-            f"of {folds} folds, got one, since all others are too small"
+            f"a classifier separates classes: expected two classes or more outside of each of {folds} folds of "
+            f"{len(labels)} samples, got one: all other classes are too small"
         )
-    return splits
+    return found
 
 
-def can_be_folded(labels: NDArray[np.int64], folds: int) -> bool:
-    """Whether two classes are left in every part to learn from: one in every fold, another in every inner fold too."""
+def need_folds() -> Any:
+    """The module of scikit-learn that makes folds. Raise `ExtraMissingError` if it is not installed."""
+    return need_sklearn("model_selection", "cross-validation")
+
+
+def can_be_folded(labels: NDArray[np.integer], folds: int) -> bool:
+    """Whether two classes are left outside of every fold, also after inner folds are taken from the rest."""
     sizes = np.sort(np.bincount(labels))
     return len(sizes) > 1 and bool(sizes[-1] >= folds and sizes[-2] >= 3)
-
-
-def warn_of_small_classes(labels: NDArray[np.int64], folds: int, inner_folds: int = 0) -> None:
-    """Say once that the smallest class cannot be in every fold, or in every inner fold of what is left."""
-    smallest = int(np.unique(labels, return_counts=True)[1].min())
-    left = smallest - math.ceil(smallest / folds)
-    if smallest < folds or left < inner_folds:
-        inner = f" of {inner_folds} inner folds each" if inner_folds else ""
-        warnings.warn(
-            f"the smallest class, of {smallest}, is too small for {folds} folds{inner} and absent from some: take "
-            f"fewer folds, or mind that such an accuracy says little of that class",
-            stacklevel=3,
-        )
-
-
-def cross_validated(
-    make: Callable[[], Probe],
-    features: Features,
-    labels: Labels,
-    *,
-    folds: int = FOLDS,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> tuple[float, ...]:
-    """The accuracy of a probe on each fold, learned from all others; folds are those of `cross_validated_svm`.
-
-    Args:
-        make: A fresh probe, which makes its own choices inside what it is given: ``FullBatchLinearProbe``, say.
-        features: Embeddings, [sample, dim].
-        labels: The class of each, [sample].
-        folds: Parts with about the same share of each class.
-        seed: Of the folds.
-        progress: Told how many folds are done.
-
-    Example:
-        >>> from pucl.evaluation import KNNProbe
-        >>> features = torch.eye(2).repeat(20, 1)
-        >>> cross_validated(KNNProbe, features, torch.tensor([0, 1]).repeat(20), folds=4)
-        (1.0, 1.0, 1.0, 1.0)
-    """
-    x, y, _ = _training_set(features, labels)
-    splits = stratified_splits(y.cpu().numpy(), folds, seed)
-    warn_of_small_classes(y.cpu().numpy(), folds)
-    accuracies = []
-    for split in splits:
-        train, held = (torch.from_numpy(places).to(x.device) for places in split)
-        accuracies.append(make().fit(x[train], y[train]).score(x[held], y[held]))
-        if progress is not None:
-            progress(len(accuracies), folds)
-    return tuple(accuracies)

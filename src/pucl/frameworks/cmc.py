@@ -1,4 +1,4 @@
-"""CMC: a bank of all samples, seen from the other view, is unlabelled."""
+"""CMC: lightness and colour of an image are its two views; the other images of a memory bank are unlabelled."""
 
 from dataclasses import dataclass
 
@@ -6,32 +6,33 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.contrast.oracle import without_false_negatives
+from pucl.config import CosineConfig
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind
-from pucl.images.batches import ImageBatch, ImageFramework, see
-from pucl.images.config import PAPER, SMALL, ImageConfig
-from pucl.images.encoders.heads import make_head
-from pucl.images.encoders.registry import ARCHITECTURES, EncoderSource, import_first, make_encoder
+from pucl.images.config import ImageConfig
+from pucl.images.encoders.registry import ARCHITECTURES, make_encoder
 from pucl.images.modality import IMAGES, ImageShape
 from pucl.images.views.recipes import CMCViews
 from pucl.memory import Bank
+from pucl.modality import EncoderSource
+from pucl.settings import setting
 from pucl.shapes import Float, Int, Tensor, UInt8
+from pucl.training.framework import Batch, Framework
 
 
 @dataclass(frozen=True, kw_only=True)
-class CMCConfig(ImageConfig):
-    """A run of CMC.
-
-    Args:
-        draws: Entries of the bank that are drawn at each step.
-        bank_momentum: Share of a bank's entry that stays.
-    """
+class CMCConfig(ImageConfig, CosineConfig):
+    """CMC: lightness against colour; a bank with the other part of all images is unlabelled."""
 
     framework: str = "cmc"
-    draws: int = 4096
-    bank_momentum: float = 0.5
+    draws: int = setting(4096, "bank entries that are drawn at each step")
+    bank_momentum: float = setting(0.5, "share of a bank entry that stays when its image is seen again")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.draws < 1:
+            raise ValueError(f"draws is how many entries of the bank are met: expected at least 1, got {self.draws}")
 
     @property
     def known_positives(self) -> str:
@@ -43,78 +44,53 @@ class CMCConfig(ImageConfig):
         return 1, self.draws if samples > self.draws else max(1, samples - 1)
 
 
-class CMC(ImageFramework):
-    """Lightness against colour: each part of an image is compared with a bank of the other part.
+class CMC(Framework[Tensor]):
+    """The lightness of an image against the colours of images, and its colour against their lightness.
 
-    Args:
-        light_encoder: Lightness images (one channel) to features.
-        colour_encoder: Colour images (two channels) to features.
-        light_head: Features of the first to embeddings.
-        colour_head: Features of the second to embeddings.
-        views: How an image is cropped and split.
-        samples: Number of images in the data.
-        dim: Dimension of the embeddings.
-        draws: How many entries of the bank are drawn at each step, for the whole batch. An anchor never meets its own.
-        temperature: What cosines are divided by.
-        momentum: Share of a bank's entry that stays when its sample is seen again.
-        generator: Source of the banks' first, random entries.
+    One encoder sees lightness (one channel), the other colour (two channels). Each has a memory bank with an embedding
+    of every image. An anchor is compared with entries of the other encoder's bank: the entry of its own image is its
+    positive, and entries that are drawn at each step, for the whole batch, are unlabelled.
 
     Reference:
         Tian et al., "Contrastive Multiview Coding", ECCV 2020.
     """
 
-    def __init__(
-        self,
-        light_encoder: nn.Module,
-        colour_encoder: nn.Module,
-        light_head: nn.Module,
-        colour_head: nn.Module,
-        views: CMCViews,
-        *,
-        samples: int,
-        dim: int = 128,
-        draws: int = 4096,
-        temperature: float = 0.07,
-        momentum: float = 0.5,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        if draws < 1:
-            raise ValueError(f"draws is how many entries of the bank are met: expected at least 1, got {draws}")
-        self.encoders = nn.ModuleList([light_encoder, colour_encoder])
-        self.heads = nn.ModuleList([light_head, colour_head])
-        self.light_bank, self.colour_bank = (Bank(samples, dim, momentum, generator) for _ in range(2))
-        self.views = views
-        self.samples = samples
-        self.draws = draws
-        self.temperature = temperature
-        self._pending: tuple[list[Tensor], Tensor] | None = None
+    encodes = ("encoders", "heads")
 
-    def pairs(self, batch: ImageBatch) -> list[Pairs]:
+    def __init__(self, config: CMCConfig, shape: ImageShape, encoder: EncoderSource | None = None) -> None:
+        super().__init__()
+        source = config.encoder if encoder is None else encoder
+        if isinstance(source, nn.Module):
+            raise ValueError("CMC has two encoders: expected a class or function that makes them, got one module")
+        torch.manual_seed(config.seed)
+        self.config = config
+        light, colour = (
+            make_encoder(source, stem=config.stem, in_channels=channels, width=_half(config), image_size=shape.size)
+            for channels in (1, 2)
+        )
+        self.encoders = nn.ModuleList([light, colour])
+        self.heads = nn.ModuleList([nn.Linear(light.features, config.dim), nn.Linear(colour.features, config.dim)])
+        self.light_bank, self.colour_bank = (Bank(shape.samples, config.dim, config.bank_momentum) for _ in range(2))
+        self.views = CMCViews(size=shape.size, crop=config.crop, flip=config.flip)
+        self.samples = shape.samples
+        self._pending: tuple[list[Tensor], Tensor] | None = None  # Embeddings of this step, and ids of their images.
+
+    def pairs(self, batch: Batch[Tensor]) -> list[Pairs]:
         """Lightness against the bank of colours, and colour against the bank of lightness."""
-        parts = see(batch, self.views)
-        embeddings = [
-            nn.functional.normalize(head(encoder(part)), dim=1)
-            for head, encoder, part in zip(self.heads, self.encoders, parts, strict=True)
-        ]
+        embeddings = [nn.functional.normalize(each, dim=1) for each in self._project(self.views.see(batch))]
         self._pending = [embedding.detach() for embedding in embeddings], batch.ids
         drawn = self._draw(batch)
-        pairs = []
-        for embedding, bank in zip(embeddings, (self.colour_bank, self.light_bank), strict=True):
-            pairs.append(
-                pair_up(
-                    embedding,
-                    bank.entries[batch.ids],
-                    bank.entries[drawn],
-                    temperature=self.temperature,
-                    query_ids=batch.ids,
-                    unlabelled_ids=drawn,
-                )
+        return [
+            pair_up(
+                embedding,
+                bank.entries[batch.ids],
+                bank.entries[drawn],
+                temperature=self.config.temperature,
+                query_ids=batch.ids,
+                unlabelled_ids=drawn,
             )
-        if batch.labels is None:
-            return pairs
-        labels = batch.labels
-        return [without_false_negatives(each, labels[batch.ids], labels[drawn]) for each in pairs]
+            for embedding, bank in zip(embeddings, (self.colour_bank, self.light_bank), strict=True)
+        ]
 
     def commit(self) -> None:
         """The banks take in the embeddings of this step, those of all processes."""
@@ -132,9 +108,8 @@ class CMC(ImageFramework):
         return torch.cat([encoder(part) for encoder, part in zip(self.encoders, parts, strict=True)], dim=1)
 
     def look(self, samples: UInt8[Tensor, "batch 3 height width"], generator: torch.Generator) -> list[Tensor]:
-        """The embeddings of lightness and colour of one view."""
-        parts = zip(self.heads, self.encoders, self.views(samples, generator), strict=True)
-        return [head(encoder(part)) for head, encoder, part in parts]
+        """The embeddings of lightness and colour of one random view."""
+        return self._project(self.views(samples, generator))
 
     def networks(self) -> list[nn.Module]:
         """The encoders of lightness and colour."""
@@ -144,37 +119,16 @@ class CMC(ImageFramework):
         """Encoders and heads."""
         return [*self.encoders, *self.heads]
 
-    def _draw(self, batch: ImageBatch) -> Int[Tensor, " drawn"]:
-        """Samples to compare with, shared by the batch: all of a small set, a random part of a large one."""
+    def _project(self, parts: tuple[Tensor, Tensor]) -> list[Tensor]:
+        """Embed lightness and colour, each by its own encoder and head."""
+        return [head(encoder(part)) for head, encoder, part in zip(self.heads, self.encoders, parts, strict=True)]
+
+    def _draw(self, batch: Batch[Tensor]) -> Int[Tensor, " drawn"]:
+        """The images whose entries the batch is compared with: all of a small data set, random ones of a large one."""
         device = batch.ids.device
-        if self.samples <= self.draws:
+        if self.samples <= self.config.draws:
             return torch.arange(self.samples, device=device)
-        return torch.randint(self.samples, (self.draws,), generator=batch.generator).to(device)
-
-
-def build(config: CMCConfig, shape: ImageShape, encoder: EncoderSource | None = None) -> CMC:
-    """Make CMC with fresh weights, which depend on the seed alone; see `pucl.frameworks.simclr.build`."""
-    source = config.encoder if encoder is None else encoder
-    if isinstance(source, nn.Module):
-        raise ValueError("CMC has two encoders: expected a class or function that makes them, got one module")
-    import_first(source, stem=config.stem, image_size=shape.size)
-    torch.manual_seed(config.seed)
-    light, colour = (
-        make_encoder(source, stem=config.stem, in_channels=channels, width=_half(config), image_size=shape.size)
-        for channels in (1, 2)
-    )
-    return CMC(
-        light,
-        colour,
-        make_head("cmc", light.features, dim=config.dim),
-        make_head("cmc", colour.features, dim=config.dim),
-        CMCViews(size=shape.size, scale=(config.crop, 1.0), flip=config.flip),
-        samples=shape.samples,
-        dim=config.dim,
-        draws=config.draws,
-        temperature=config.temperature,
-        momentum=config.bank_momentum,
-    )
+        return torch.randint(self.samples, (self.config.draws,), generator=batch.generator).to(device)
 
 
 def _half(config: CMCConfig) -> int | None:
@@ -186,7 +140,7 @@ def _half(config: CMCConfig) -> int | None:
 
 CMC_KIND = FrameworkKind(
     config=CMCConfig,
-    build=build,
+    build=CMC,
     modality=IMAGES,
     # CMC with its softmax form, batch 128 to 256.
     reference={
@@ -198,7 +152,7 @@ CMC_KIND = FrameworkKind(
         "bank_momentum": 0.5,
         "crop": 0.2,
     },
-    paper=PAPER | {"draws": 4096},
+    paper={"draws": 4096},
     # A bank is renewed once an epoch: in eight of them, with SGD, CMC hardly begins to learn.
-    small=SMALL | {"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
+    small={"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
 )

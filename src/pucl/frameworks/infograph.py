@@ -7,44 +7,43 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.config import ORACLE, RAW, choose
-from pucl.contrast.compare import ObjectiveName
+from pucl.config import ORACLES, RAW, choose
 from pucl.contrast.compat import COMPATS, Compat
-from pucl.contrast.oracle import without_false_negatives
+from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.pairing import check_temperature, pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind
 from pucl.graphs.config import GraphConfig
-from pucl.graphs.encoders.gin import GIN
+from pucl.graphs.encoders.gin import GIN, SummedFeatures
 from pucl.graphs.encoders.heads import ResidualHead
-from pucl.graphs.encoders.summed import SummedFeatures
 from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.modality import GRAPHS, GraphShape
-from pucl.shapes import Float, Int, Tensor
+from pucl.modality import EncoderSource
+from pucl.settings import setting
+from pucl.shapes import Float, Tensor
 from pucl.training.framework import Batch, Framework
 
 Share = Literal["graph", "node", "batch"]
-"""Who shares one estimate over negatives, and with it one floor: the nodes of a graph, none, or all of a batch."""
+"""Which nodes share one estimate of the mean over negatives, and one floor: those of a graph, none, or all."""
 
 SHARES: tuple[Share, ...] = ("graph", "node", "batch")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfoGraphConfig(GraphConfig):
-    """A run of InfoGraph.
-
-    Args:
-        share: Who shares one estimate over negatives, and one floor: the nodes of a ``"graph"``, no ``"node"`` with
-            another, or the whole ``"batch"``.
-        temperature: Cosines are divided by it; default: scores are plain inner products, as InfoGraph has them.
-        compat: ``"hcl"`` takes the loss as HCL's authors published it, with its signs; default: as it is meant.
-    """
+    """InfoGraph: nodes against whole graphs; the other graphs of the batch are unlabelled."""
 
     framework: str = "infograph"
     objective: ObjectiveName = "jensen_shannon"
-    share: Share = "graph"
-    temperature: float | None = None
-    compat: Compat | None = None
+    share: Share = setting(
+        "graph", "who shares one estimate over negatives: the nodes of a graph, no nodes, or the batch", group="loss"
+    )
+    temperature: float | None = setting(
+        None, "cosines are divided by it; default: inner products, as in InfoGraph", group="loss"
+    )
+    compat: Compat | None = setting(
+        None, "hcl: the loss as HCL's authors published it, with its signs; default: as it is meant", group="loss"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,12 +59,13 @@ class InfoGraphConfig(GraphConfig):
             self._check_compat()
 
     def _check_compat(self) -> None:
-        if self.objective != "jensen_shannon" or self.temperature is not None or self.correction == ORACLE:
+        if self.objective != "jensen_shannon" or self.temperature is not None or self.correction in ORACLES:
             raise ValueError(
                 "compat='hcl' is the published loss of HCL: expected the Jensen-Shannon objective without a "
                 f"temperature, and a correction, got {self.objective}, {self.temperature} and {self.correction}"
             )
-        if not self.make_correction().is_tilted:
+        correction = self.make_correction()
+        if not correction.is_tilted or correction.stop_gradient:
             raise ValueError(
                 f"compat='hcl' is for corrections with a tilt (plain, deb, hard, pucl), got {self.correction}"
             )
@@ -83,55 +83,48 @@ class InfoGraphConfig(GraphConfig):
 class InfoGraph(Framework[GraphBatch]):
     """Each node against its own graph, and against the other graphs of the batch, which are unlabelled.
 
-    Args:
-        encoder: Graphs to a vector for each node and each graph, such as `GIN`.
-        local_head: Vectors of nodes to what is compared.
-        whole_head: Vectors of graphs to what is compared.
-        temperature: None: scores are plain inner products, as InfoGraph has them. A number: cosines divided by it.
-        share: Who shares one estimate over negatives.
+    The encoder, such as `GIN`, returns a vector for each node and for each graph. Nodes and graphs have a head each.
 
     Reference:
         Sun et al., "InfoGraph: Unsupervised and Semi-supervised Graph-Level Representation Learning via Mutual
         Information Maximization", ICLR 2020.
     """
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        local_head: nn.Module,
-        whole_head: nn.Module,
-        *,
-        temperature: float | None = None,
-        share: Share = "graph",
-    ) -> None:
+    encodes = ("encoder", "local_head", "whole_head")
+    local_head: nn.Module
+    whole_head: nn.Module
+
+    def __init__(self, config: InfoGraphConfig, shape: GraphShape, encoder: EncoderSource | None = None) -> None:
         super().__init__()
-        if share not in SHARES:
+        if encoder is not None:
+            raise ValueError("InfoGraph has an encoder of its own: expected no other encoder")
+        if processes.world_size() > 1:
             raise ValueError(
-                f"share is who has one estimate together: expected one of {', '.join(SHARES)}, got {share}"
+                "InfoGraph is trained by one process: expected no torchrun, got "
+                f"{processes.world_size()} processes; `pucl compare --workers N` runs several trainings side by side"
             )
-        self.encoder = encoder
-        self.local_head = local_head
-        self.whole_head = whole_head
-        self.temperature = temperature
-        self.share = share
+        self.config = config
+        torch.manual_seed(config.seed)
+        if config.correction == RAW:
+            self.encoder, self.local_head, self.whole_head = SummedFeatures(shape.inputs), nn.Identity(), nn.Identity()
+        else:
+            self.encoder = network = GIN(shape.inputs, hidden=config.hidden, layers=config.layers)
+            self.local_head, self.whole_head = ResidualHead(network.features), ResidualHead(network.features)
 
     def pairs(self, batch: Batch[GraphBatch]) -> list[Pairs]:
-        """All nodes against all graphs; a node that stands for several counts as so many."""
-        graphs = batch.samples
+        """All nodes against all graphs. A node of a folded graph counts as often as it has copies."""
+        graphs, graph_of = batch.samples, batch.samples.graph_of
         local, whole = self.encoder(graphs)
-        graph_of = graphs.graph_of
         pairs = pair_local_global(
-            self.local_head(local), self.whole_head(whole), graph_of, temperature=self.temperature
+            self.local_head(local), self.whole_head(whole), graph_of, temperature=self.config.temperature
         )
-        if batch.labels is not None:
-            labels = batch.labels[batch.ids]
-            pairs = without_false_negatives(pairs, labels[graph_of], labels)
+        groups = {"node": None, "graph": graph_of, "batch": torch.zeros_like(graph_of)}
         return [
             replace(
                 pairs,
                 query_samples=batch.ids[graph_of],
                 key_samples=batch.ids,
-                group=self._groups(graph_of),
+                group=groups[self.config.share],
                 copies=graphs.copies,
             )
         ]
@@ -142,38 +135,13 @@ class InfoGraph(Framework[GraphBatch]):
         return features
 
     def parts_to_compile(self) -> list[nn.Module]:
-        """The heads: sparse products are not for the compiler."""
+        """The heads. The compiler cannot translate the sums over neighbours."""
         return [self.local_head, self.whole_head]
-
-    def _groups(self, graph_of: Int[Tensor, " node"]) -> Int[Tensor, " node"] | None:
-        if self.share == "node":
-            return None
-        return graph_of if self.share == "graph" else torch.zeros_like(graph_of)
-
-
-def build(config: InfoGraphConfig, shape: GraphShape) -> InfoGraph:
-    """Make InfoGraph with fresh weights, which depend on the seed alone.
-
-    Args:
-        config: What to build.
-        shape: How many features a node has.
-    """
-    if processes.world_size() > 1:
-        raise ValueError(
-            "InfoGraph is trained by one process: expected no torchrun, got "
-            f"{processes.world_size()} processes; `pucl compare --workers N` runs several trainings side by side"
-        )
-    torch.manual_seed(config.seed)
-    if config.correction == RAW:
-        return InfoGraph(SummedFeatures(shape.inputs), nn.Identity(), nn.Identity())
-    encoder = GIN(shape.inputs, hidden=config.hidden, layers=config.layers)
-    heads = ResidualHead(encoder.features), ResidualHead(encoder.features)
-    return InfoGraph(encoder, *heads, temperature=config.temperature, share=config.share)
 
 
 INFOGRAPH = FrameworkKind(
     config=InfoGraphConfig,
-    build=build,
+    build=InfoGraph,
     modality=GRAPHS,
     # InfoGraph's README and HCL's launch script, but for its 200 epochs: Adam without decay, three layers of 32.
     reference={"optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "hidden": 32, "layers": 3},

@@ -1,11 +1,15 @@
-"""What the table of frameworks knows of each: its configuration, its builder, its modality and its settings."""
+"""An entry of the table of frameworks, and the parts of a framework that a modality provides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import nn
+
 from pucl.config import RunConfig
-from pucl.modality import Modality
+from pucl.modalities import MODALITIES
+from pucl.modality import EncoderSource, Modality, Views
 from pucl.training.framework import Framework
 
 Settings = Mapping[str, Any]
@@ -14,26 +18,53 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class FrameworkKind:
-    """One line of the table of frameworks.
+    """An entry of the table of frameworks.
 
     Args:
-        config: The configuration of its runs.
-        build: Makes the framework with fresh weights, on the CPU: ``build(config, shape)``, where the shape is that of
-            the samples (`Task.shape`), and for images ``encoder=``, what makes the encoder.
-        modality: What its samples are.
-        reference: Settings of the reference program, where they differ from the defaults.
-        paper: What the paper changes in those.
-        small: What two CPU cores change in those.
+        config: The settings of its runs. The settings of a modality are added to them.
+        build: The framework's class. ``build(config, shape, encoder)`` makes it with fresh weights on the CPU. The
+            shape is that of the samples (`Task.shape`). The encoder is an `EncoderSource`, or None for the configured
+            one.
+        modality: The modality of its samples; None for every modality that has random views.
+        reference: Settings of the reference program that differ from the defaults. Settings that a modality does not
+            have are skipped, here and below.
+        paper: Settings of the paper that differ from those.
+        small: Settings for two CPU cores that differ from those.
     """
 
     config: type[RunConfig]
     build: Callable[..., Framework[Any]]
-    modality: Modality
+    modality: Modality | None = None
     reference: Settings = field(default_factory=dict)
     paper: Settings = field(default_factory=dict)
     small: Settings = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """The name on the command line."""
         return str(getattr(self.config, "framework"))  # noqa: B009 - the default of a field, which is on the class.
+
+    def takes(self, modality: Modality) -> bool:
+        """Whether it can be trained on samples of this modality."""
+        return modality.make_views is not None if self.modality is None else modality is self.modality
+
+
+def encoder_and_views(config: RunConfig, shape: Any, source: EncoderSource | None) -> tuple[nn.Module, Views, int]:
+    """Make the encoder of a run, whose weights depend on the seed alone, and its random views.
+
+    Args:
+        config: The run.
+        shape: The shape of the samples; see `pucl.modality.Task.shape`.
+        source: Builds the encoder, instead of the one that the configuration names.
+
+    Returns:
+        Encoder, views, and the dimension of the encoder's output.
+    """
+    modality = MODALITIES[config.modality]
+    if modality.make_views is None or modality.make_encoder is None:
+        raise ValueError(
+            f"{config.framework} compares random views: expected samples that have some, got {modality.name}"
+        )
+    torch.manual_seed(config.seed)
+    encoder = modality.make_encoder(config, shape, source)
+    return encoder, modality.make_views(config, shape), int(encoder.features)  # type: ignore[arg-type]

@@ -1,11 +1,15 @@
 """Configurations: from the settings of the reference programs, from a recipe, or from a record."""
 
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ROWS, RunConfig, choose, field_names, settings_of
+from pucl.config import RunConfig, choose, field_names, row_names, settings_of
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.kind import FrameworkKind
+from pucl.modalities import MODALITIES
+from pucl.modality import Modality
 from pucl.records import conform
 
 RECIPES = ("reference", "paper", "small")
@@ -19,62 +23,128 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
         framework: Its name in `FRAMEWORKS`.
         data: A known name or a path, which is made absolute: the run is the same from wherever it is continued.
         name: One of `RECIPES`; None is the reference, with less work where the data are for a first look.
-        changes: Fields of the framework's configuration.
+        changes: Fields of the configuration.
     """
     choose("framework", framework, FRAMEWORKS)
     kind = FRAMEWORKS[framework]
+    modality = _modality_for(kind, data)
+    config, known = config_class(kind, modality), modality.knows(data)
     for field in changes:
-        _check_field(kind, field)
-    _check_modality(kind, data)
-    known = kind.modality.knows(data)
+        _check_field(kind, config, field)
     if name is None:
-        first_look = kind.modality.first_look.get(data, {}) if known else {}
-        start = {field: value for field, value in first_look.items() if field in field_names(kind.config)}
+        start = modality.first_look.get(data, {}) if known else {}
     else:
         choose("recipe", name, RECIPES)
-        start = {} if name == "reference" else dict(getattr(kind, name))
+        start = {} if name == "reference" else {**modality.recipes.get(name, {}), **getattr(kind, name)}
     if not known and Path(data).expanduser().exists():
         data = str(Path(data).expanduser().resolve())
-    return kind.config(data=data, **({"framework": framework} | dict(kind.reference) | start | changes))
+    own = {field: value for field, value in {**kind.reference, **start}.items() if field in field_names(config)}
+    return config(**({"framework": framework, "modality": modality.name, "data": data} | own | changes))
 
 
 def read_config(record: dict[str, Any]) -> RunConfig:
     """Read a configuration back from JSON, with known fields of the right types.
 
-    Runs of version 0.1 name the settings of all frameworks of their modality; those of others are dropped.
+    Runs of version 0.1 name no modality, and the settings of all frameworks of theirs; those of others are dropped.
     """
     choose("framework", str(record.get("framework")), FRAMEWORKS)
     kind = FRAMEWORKS[str(record["framework"])]
-    others = set().union(*(field_names(each.config) for each in FRAMEWORKS.values() if each.modality is kind.modality))
-    own = {name: value for name, value in record.items() if name in field_names(kind.config) or name not in others}
-    config: RunConfig = conform(own, kind.config, "the configuration")
-    return config
+    name = str(record.get("modality", modalities_of(kind)[0].name))
+    choose(f"modality of {kind.name}", name, [each.name for each in modalities_of(kind)])
+    config = config_class(kind, MODALITIES[name])
+    others = set().union(*(field_names(each) for other, each in configurations() if other is MODALITIES[name]))
+    own = {field: value for field, value in record.items() if field in field_names(config) or field not in others}
+    read: RunConfig = conform(own, config, "the configuration")
+    return read
 
 
-def all_field_names() -> set[str]:
-    """The fields of all configurations."""
-    return set().union(*(field_names(kind.config) for kind in FRAMEWORKS.values()))
+def config_class(kind: FrameworkKind, modality: Modality) -> type[RunConfig]:
+    """The configuration of a framework's runs on a modality: it has the settings of both."""
+    if kind.modality is modality:
+        return kind.config
+    if (kind.config, modality.config) not in _JOINED:
+        _JOINED[kind.config, modality.config] = _join(kind.config, modality.config)
+    return _JOINED[kind.config, modality.config]
+
+
+_JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
+"""By the classes of framework and modality: both in one. Each is made once: equal configurations have equal classes."""
+
+
+def _join(framework: type[RunConfig], modality: type[RunConfig]) -> type[RunConfig]:
+    """One class with the fields of both. Where both change a default of `RunConfig`, the framework's is used."""
+    usual = {field.name: field for field in dataclasses.fields(RunConfig)}
+    changed: list[Any] = [
+        (field.name, field.type, dataclasses.field(default=field.default))
+        for field in dataclasses.fields(framework)
+        if field.name in usual and field.default is not usual[field.name].default
+    ]
+    made: type[RunConfig] = dataclasses.make_dataclass(
+        framework.__name__,
+        changed,
+        bases=(modality, framework),
+        namespace={"__doc__": f"{framework.__doc__}\n{modality.__doc__}", "__reduce__": _reduce},
+        frozen=True,
+        kw_only=True,
+    )
+    return made
+
+
+def _reduce(config: RunConfig) -> tuple[Any, ...]:
+    """How pickle writes a configuration: no module holds its class under a name."""
+    fields = {name: getattr(config, name) for name in field_names(type(config))}
+    return _restore, (fields,)
+
+
+def _restore(fields: dict[str, Any]) -> RunConfig:
+    return config_class(FRAMEWORKS[fields["framework"]], MODALITIES[fields["modality"]])(**fields)
+
+
+def modalities_of(kind: FrameworkKind) -> list[Modality]:
+    """The modalities that a framework can be trained on; the first is meant where nothing else is said."""
+    return [modality for modality in MODALITIES.values() if kind.takes(modality)]
+
+
+def configurations() -> Iterator[tuple[Modality, type[RunConfig]]]:
+    """The configurations of all frameworks on all modalities that they take."""
+    for kind in FRAMEWORKS.values():
+        for modality in modalities_of(kind):
+            yield modality, config_class(kind, modality)
 
 
 def known_names() -> list[str]:
     """What any run can be chosen by: fields of its configuration, and settings of its correction."""
-    return sorted(all_field_names().union(*(settings_of(correction) for correction in ROWS)))
+    fields = (field_names(config) for _, config in configurations())
+    return sorted(set().union(*fields, *(settings_of(correction) for correction in row_names())))
 
 
-def _check_field(kind: FrameworkKind, field: str) -> None:
+def _check_field(kind: FrameworkKind, config: type[RunConfig], field: str) -> None:
     """Refuse a setting that the runs of this framework do not have."""
-    having = [name for name, each in FRAMEWORKS.items() if field in field_names(each.config)]
-    if having and kind.name not in having:
-        raise ValueError(f"{field} is a setting of {', '.join(having)}, not of {kind.name}")
-    choose(f"setting of {kind.name}", field, sorted(field_names(kind.config)))
-
-
-def _check_modality(kind: FrameworkKind, data: str) -> None:
-    """Refuse pictures where graphs are wanted, and the other way round, as far as names tell."""
-    own = kind.modality
-    if own.knows(data) or Path(data).expanduser().exists():
+    if field in field_names(config):
         return
-    for other in {each.modality.name: each.modality for each in FRAMEWORKS.values()}.values():
-        if other is not own and other.knows(data):
-            takers = ", ".join(name for name, each in FRAMEWORKS.items() if each.modality is other)
-            raise ValueError(f"{data} is a set of {other.word}, for {takers}: expected {own.word} for {kind.name}")
+    having = {str(getattr(each, "framework")) for _, each in configurations() if field in field_names(each)}  # noqa: B009
+    if having and kind.name not in having:
+        names = ", ".join(name for name in FRAMEWORKS if name in having)
+        raise ValueError(f"{field} is a setting of {names}, not of {kind.name}")
+    choose(f"setting of {kind.name}", field, sorted(field_names(config)))
+
+
+def _modality_for(kind: FrameworkKind, data: str) -> Modality:
+    """The modality of some data: the one that knows their name, or reads their path; else the framework's first.
+
+    Raises:
+        ValueError: If only modalities know the name that the framework does not take.
+    """
+    taken = modalities_of(kind)
+    for modality in taken:
+        if modality.knows(data):
+            return modality
+    path = Path(data).expanduser()
+    if path.exists():
+        return next((modality for modality in taken if modality.reads(path)), taken[0])
+    for other in MODALITIES.values():
+        if other.knows(data):
+            takers = ", ".join(name for name, each in FRAMEWORKS.items() if each.takes(other))
+            wanted = " or ".join(modality.word for modality in taken)
+            raise ValueError(f"{data} is a set of {other.word}, for {takers}: expected {wanted} for {kind.name}")
+    return taken[0]

@@ -1,4 +1,4 @@
-"""Graphs: data sources, encoders, and what a run does with them."""
+"""Graphs as a modality: data sources, encoders, the data of a run, and the encoder of a finished run."""
 
 from pucl.graphs.features import NodeFeatures
 from pucl.graphs.graphset import GraphBatch, GraphSet

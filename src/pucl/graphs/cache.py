@@ -1,13 +1,12 @@
-"""Graphs in binary form: what was read from text once is read in a fraction of a second from then on.
+"""Binary copies of graphs that were read from text. They are read in a fraction of a second.
 
-An entry is one ``.npz`` file, written whole or not at all. It knows the sizes and times of the text files it was made
-from: when one of them changes, the text is read again and the entry is replaced.
+A copy is one ``.npz`` file. It records the sizes and times of the text files: if one of these changes, the text is read
+again and the copy is replaced.
 """
 
 import hashlib
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,31 +16,25 @@ import numpy as np
 from pucl.data.npz import read_npz_arrays
 from pucl.files import write_whole
 from pucl.graphs.features import PlainGraphs
+from pucl.graphs.sources.tu import read_tu
 
-FORMAT = 2  # Raise it when the same text would give other arrays, so that no old entry is taken for a new one.
+FORMAT = 2  # Increase it if the same text would give other arrays, so that no old copy is used.
 ARRAYS = ("node_start", "edge_start", "edges", "node_labels", "node_attributes", "labels")
 
 
-def cached(directory: Path, name: str, cache: Path, read: Callable[[Path, str], PlainGraphs]) -> PlainGraphs:
-    """The graphs that ``read`` finds in text files, or has found before.
-
-    Args:
-        directory: Where the text files are.
-        name: What their names begin with.
-        cache: Where entries are kept. If it cannot be written to, the graphs have a note of that.
-        read: Reads the text.
-    """
-    place = hashlib.sha256(str(directory.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
-    entry = cache / f"{name}-{place}.npz"
+def read_cached(directory: Path, name: str, cache: Path) -> PlainGraphs:
+    """`read_tu`, with a binary copy in the directory `cache`. If no copy can be written, the graphs have a note."""
+    digest = hashlib.sha256(str(directory.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+    copy = cache / f"{name}-{digest}.npz"
     state = _state(directory, name)
-    if (graphs := _open(entry, name, state)) is not None:
+    if (graphs := _open(copy, name, state)) is not None:
         return graphs
-    graphs = read(directory, name)
-    if _state(directory, name) != state:  # Changed while it was read: it is not known what was read.
+    graphs = read_tu(directory, name)
+    if _state(directory, name) != state:  # A file changed while it was read.
         return graphs
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        write_whole(entry, _packed(graphs, state))
+        write_whole(copy, _packed(graphs, state))
     except OSError as error:
         note = f"no binary copy could be kept in {cache} ({error.strerror or error}), so the text is read every time"
         return replace(graphs, notes=(*graphs.notes, note))
@@ -49,7 +42,7 @@ def cached(directory: Path, name: str, cache: Path, read: Callable[[Path, str], 
 
 
 def _state(directory: Path, name: str) -> list[list[Any]]:
-    """Names, sizes and times of the text files, as JSON gives them back."""
+    """Names, sizes and times of the text files, in types that JSON has."""
     files = sorted(path for path in directory.iterdir() if path.name.startswith(f"{name}_") and path.suffix == ".txt")
     return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
 
@@ -62,12 +55,12 @@ def _packed(graphs: PlainGraphs, state: list[list[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _open(entry: Path, name: str, state: list[list[Any]]) -> PlainGraphs | None:
+def _open(copy: Path, name: str, state: list[list[Any]]) -> PlainGraphs | None:
     try:
-        arrays, _ = read_npz_arrays(entry, {"about", *ARRAYS})
+        arrays, _ = read_npz_arrays(copy, {"about", *ARRAYS})
         about = json.loads(arrays.pop("about").tobytes())
         if about["format"] != FORMAT or about["files"] != state:
             return None
         return PlainGraphs(name=name, **arrays, classes=tuple(about["classes"]), notes=tuple(about["notes"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None  # Not there, or not as we wrote it: then the text is read.
+        return None  # It is missing, or pucl did not write it.

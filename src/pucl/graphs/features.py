@@ -1,93 +1,60 @@
-"""What an encoder sees of a node: its label, its attributes, its degree, or only that it is there."""
+"""Features of nodes: labels, attributes, degree, or a constant."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pucl.data.errors import DataError
-from pucl.data.labels import classes_text
-from pucl.graphs.graphset import GraphSet, check_graph_labels, check_structure
+from pucl.graphs.graphset import Graphs, GraphSet
 
 CHOICES = ("default", "labels", "attributes", "labels+attributes", "degree", "ones")
-"""What can be asked for, see `choose_features`."""
+"""The features that can be chosen, see `choose_features`."""
+
+MOST_COLUMNS = 100_000  # Labels that are hashes or addresses would need too much memory.
 
 MOST_DEGREES = 1000
-"""A degree is one-hot where all are below this, and one number otherwise, as in HCL's program."""
+"""Degrees are one-hot if all are below this, and one number otherwise, as in HCL's program."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PlainGraphs:
-    """Graphs as they were written down, before it is decided what of a node is seen; see `GraphSet` for the arrays.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlainGraphs(Graphs):
+    """Graphs as they were read, before features of nodes are chosen; see `Graphs` for the other arrays.
 
     Args:
-        name: What the user called it.
-        node_start: int64 [graph + 1].
-        edge_start: int64 [graph + 1].
-        edges: int32 [2, edge], as numbers of nodes inside of their graph.
-        node_labels: int64 [node, label], any whole numbers; None where there are none.
-        node_attributes: float32 [node, attribute]; None where there are none.
-        labels: int64 [graph], each an index into ``classes``; None where they are not known.
-        classes: Names of the classes.
-        notes: What a user should know.
+        node_labels: int64 [node, label], any whole numbers; None if there are none.
+        node_attributes: float32 [node, attribute]; None if there are none.
     """
 
-    name: str
-    node_start: NDArray[np.int64]
-    edge_start: NDArray[np.int64]
-    edges: NDArray[np.int32]
     node_labels: NDArray[np.int64] | None = None
     node_attributes: NDArray[np.float32] | None = None
-    labels: NDArray[np.int64] | None = None
-    classes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_structure(self.name, self.node_start, self.edge_start, self.edges)
-        check_graph_labels(self.name, self.labels, len(self), self.classes)
-        nodes = int(self.node_start[-1])
-        for what, table, dtype in (
-            ("node_labels", self.node_labels, np.int64),
-            ("node_attributes", self.node_attributes, np.float32),
-        ):
-            if table is not None and (table.dtype != dtype or table.ndim != 2 or len(table) != nodes):
-                raise DataError(
-                    f"{self.name}: {what} are a row for each node: expected {np.dtype(dtype)} [{nodes}, columns], got "
-                    f"{table.dtype} {list(table.shape)}"
-                )
-
-    def __len__(self) -> int:
-        return len(self.node_start) - 1
-
-    def __repr__(self) -> str:
-        known = [("labels", self.node_labels), ("attributes", self.node_attributes)]
-        columns = "".join(f", {table.shape[1]} node {what}" for what, table in known if table is not None)
-        return (
-            f"PlainGraphs({self.name!r}: {len(self):,} graphs, {int(self.node_start[-1]):,} nodes, "
-            f"{self.edges.shape[1]:,} edges{columns}{classes_text(self.classes)})"
-        )
+        super().__post_init__()
+        if self.node_labels is not None:
+            self.check_node_table("node_labels", self.node_labels, np.int64)
+        if self.node_attributes is not None:
+            self.check_node_table("node_attributes", self.node_attributes, np.float32)
 
     def degrees(self) -> NDArray[np.int64]:
-        """How many edges leave each node."""
-        rows = self.edges[0] + np.repeat(self.node_start[:-1], np.diff(self.edge_start))
-        return np.bincount(rows, minlength=int(self.node_start[-1])).astype(np.int64)
+        """The number of outgoing edges of each node."""
+        return np.bincount(self.edge_rows()[0], minlength=self.nodes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFeatures:
-    """The columns of a node's features, as found on one set of graphs and to be kept for others.
+    """The columns of a node's features: chosen for one set of graphs, and used for others too.
 
-    In this order: attributes as they are, each label one-hot, the degree one-hot, the degree as a number, a one. What
-    is not wanted has no column. An encoder can read only graphs with the columns that it was trained on, so a training
-    keeps these few numbers (`as_record`), and graphs that come later are read with them.
+    The order is: attributes, each label one-hot, the degree one-hot, the degree as a number, a one. An encoder needs
+    graphs with the columns that it was trained on. So a run saves these numbers, and other graphs are read with them.
 
     Args:
-        attributes: How many attributes.
-        labels: For each label the least value, and how many values from there on have a column, in use or not.
-        degrees: How many degrees, from 0, have a column; a larger degree counts as the last. 0 for no such columns.
-        degree_scale: Mean and standard deviation of the degrees where a degree is one standardised number, else None.
+        attributes: Number of attributes.
+        labels: For each label, the smallest value and the number of columns: one for each value from there on.
+        degrees: Number of degrees, from 0, that have a column. A larger degree is counted as the last. 0: no columns.
+        degree_scale: Mean and standard deviation of the degrees, if the degree is one standardised number; else None.
         ones: Whether there is a column of ones.
     """
 
@@ -97,29 +64,14 @@ class NodeFeatures:
     degree_scale: tuple[float, float] | None = None
     ones: bool = False
 
-    def __repr__(self) -> str:
-        parts = [f"{self.attributes} attributes"] if self.attributes else []
-        if self.labels:
-            parts.append(f"{len(self.labels)} labels as {sum(count for _, count in self.labels):,} columns")
-        if self.degrees:
-            parts.append(f"degree as {self.degrees:,} columns")
-        if self.degree_scale is not None:
-            parts.append("degree as a number")
-        if self.ones:
-            parts.append("ones")
-        return f"NodeFeatures({', '.join(parts) or 'none'})"
-
-    def as_record(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        return asdict(self)
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "NodeFeatures":
-        """The columns that `as_record` wrote down, read back from JSON.
+        """Read the columns back from JSON.
 
         Example:
+            >>> from dataclasses import asdict
             >>> features = NodeFeatures(labels=((0, 3),))
-            >>> NodeFeatures.from_record(features.as_record()) == features
+            >>> NodeFeatures.from_record(asdict(features)) == features
             True
         """
         scale = record["degree_scale"]
@@ -132,25 +84,27 @@ class NodeFeatures:
         )
 
 
-def choose_features(graphs: PlainGraphs, choice: str = "default") -> NodeFeatures:
-    """Which columns the nodes of these graphs get.
+def choose_features(graphs: PlainGraphs, choice: str) -> NodeFeatures:
+    """Choose the columns of nodes for these graphs.
 
     Args:
         graphs: The graphs.
         choice: One of
 
-            - ``labels``: one-hot, from the least to the largest label in use, as torch_geometric has them (DD: 89
-              columns, of which 82 are in use);
-            - ``attributes``: as they are;
-            - ``labels+attributes``: both, attributes first, as torch_geometric has them;
-            - ``degree``: one-hot, or where a node has `MOST_DEGREES` or more neighbours one number, less the mean and
-              divided by the standard deviation, as HCL has it (REDDIT-BINARY);
+            - ``labels``: one-hot, from the smallest to the largest label, as in torch_geometric (DD: 89 columns, 82 of
+              them in use);
+            - ``attributes``: unchanged;
+            - ``labels+attributes``: both, attributes first, as in torch_geometric;
+            - ``degree``: one-hot; or, if a node has `MOST_DEGREES` or more neighbours, one standardised number, as in
+              HCL (REDDIT-BINARY);
             - ``ones``: one column of ones, as InfoGraph has it for nodes without labels;
-            - ``default``: labels; where there are none, attributes; where there are neither, degree. So InfoGraph and
-              HCL read PTC, ENZYMES (without its attributes) and DD, and HCL reads REDDIT-BINARY.
+            - ``default``: labels; without labels, attributes; without either, degree. InfoGraph and HCL read PTC,
+              ENZYMES (without its attributes) and DD this way, and HCL reads REDDIT-BINARY this way.
     """
     if choice not in CHOICES:
-        raise ValueError(f"features say what is seen of a node: expected one of {', '.join(CHOICES)}, got {choice!r}")
+        raise ValueError(
+            f"features are what an encoder sees of a node: expected one of {', '.join(CHOICES)}, got {choice!r}"
+        )
     if choice == "default":
         with_attributes = "degree" if graphs.node_attributes is None else "attributes"
         choice = with_attributes if graphs.node_labels is None else "labels"
@@ -173,24 +127,23 @@ def choose_features(graphs: PlainGraphs, choice: str = "default") -> NodeFeature
         labels = [(int(low), int(high) - int(low) + 1) for low, high in zip(least, most, strict=True)]
         if (columns := sum(count for _, count in labels)) > MOST_COLUMNS:
             raise DataError(
-                f"{graphs.name}: node labels become a column for each number from the least to the largest: expected "
+                f"{graphs.name}: node labels get a column for each number from the smallest to the largest: expected "
                 f"at most {MOST_COLUMNS:,} columns, got {columns:,}; number the labels without large gaps"
             )
     return NodeFeatures(attributes=attributes, labels=tuple(labels))
 
 
-MOST_COLUMNS = 100_000  # Labels that are hashes or addresses would ask for more memory than there is.
-
-
-def with_features(graphs: PlainGraphs, features: NodeFeatures) -> GraphSet:
-    """The graphs with these columns.
+def with_features(graphs: PlainGraphs, features: str | NodeFeatures) -> GraphSet:
+    """Give the nodes of these graphs their columns.
 
     Args:
         graphs: The graphs.
-        features: The columns, chosen for them or for those that an encoder was trained on.
+        features: The columns, or what to choose for these graphs, see `choose_features`. An encoder needs the columns
+            that were chosen for its training graphs.
     """
-    nodes = int(graphs.node_start[-1])
-    values, kinds, widths = [np.zeros((nodes, 0), np.float32)], [np.zeros((nodes, 0), np.int32)], []
+    if isinstance(features, str):
+        features = choose_features(graphs, features)
+    values, kinds, widths = [np.zeros((graphs.nodes, 0), np.float32)], [np.zeros((graphs.nodes, 0), np.int32)], []
     if features.attributes:
         found = 0 if graphs.node_attributes is None else graphs.node_attributes.shape[1]
         if graphs.node_attributes is None or found != features.attributes:
@@ -200,8 +153,7 @@ def with_features(graphs: PlainGraphs, features: NodeFeatures) -> GraphSet:
         found = 0 if graphs.node_labels is None else graphs.node_labels.shape[1]
         if graphs.node_labels is None or found != len(features.labels):
             raise DataError(f"{graphs.name}: expected {len(features.labels)} labels for each node, got {found}")
-        for column, (least, count) in enumerate(features.labels):
-            labels = graphs.node_labels[:, column]
+        for labels, (least, count) in zip(graphs.node_labels.T, features.labels, strict=True):
             low, high = int(labels.min()), int(labels.max())
             if low < least or high >= least + count:
                 raise DataError(
@@ -210,16 +162,14 @@ def with_features(graphs: PlainGraphs, features: NodeFeatures) -> GraphSet:
                 )
             kinds.append((labels - least).astype(np.int32)[:, None])
             widths.append(count)
-    if features.degrees or features.degree_scale:
-        degrees = graphs.degrees()
-        if features.degrees:
-            kinds.append(np.minimum(degrees, features.degrees - 1).astype(np.int32)[:, None])
-            widths.append(features.degrees)
-        if features.degree_scale:
-            mean, deviation = features.degree_scale
-            values.append(((degrees - mean) / deviation).astype(np.float32)[:, None])
+    if features.degrees:
+        kinds.append(np.minimum(graphs.degrees(), features.degrees - 1).astype(np.int32)[:, None])
+        widths.append(features.degrees)
+    if features.degree_scale:
+        mean, deviation = features.degree_scale
+        values.append(((graphs.degrees() - mean) / deviation).astype(np.float32)[:, None])
     if features.ones:
-        values.append(np.ones((nodes, 1), np.float32))
+        values.append(np.ones((graphs.nodes, 1), np.float32))
     return GraphSet(
         name=graphs.name,
         node_start=graphs.node_start,

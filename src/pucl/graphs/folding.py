@@ -1,50 +1,50 @@
-"""Graphs without the nodes that a network of so many layers cannot tell apart: one stands for all of them."""
+"""Folded graphs: nodes that a network cannot distinguish become one node, which says how many it stands for."""
 
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.graphs.graphset import GraphSet
+from pucl.data.choosing import splitmix64
+from pucl.graphs.graphset import GraphSet, starts_of
 
 Hashes = NDArray[np.uint64]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 def fold(graphs: GraphSet, depth: int) -> GraphSet:
-    r"""The same graphs with one node of each kind, which says how many it stands for.
+    r"""Keep one node of each kind, with the number of nodes of that kind.
 
-    Nodes are of one kind if they are of one graph, and their features and surroundings are equal up to `depth` steps.
-    What a network of so many layers computes by sums over neighbours is the same for all of them, so it needs to be
-    computed once. An edge leads to a kind from each kind among the neighbours of its nodes, and says how many of these
-    neighbours there are.
+    Two nodes of a graph are of one kind if their features are equal and their neighbourhoods are equal up to `depth`
+    steps. A network of `depth` layers that sums over neighbours computes the same vector for both, so it needs to be
+    computed only once. An edge leads from a kind to a kind, and has the number of such neighbours that one node has.
 
-    Sums over the nodes of a folded graph, each times its ``copies``, are those over the nodes of the graph itself; and
-    so are sums over the edges that come to a node, each times its ``edge_copies``.
+    A sum over the nodes of a folded graph, each times its ``copies``, equals the sum over the nodes of the original
+    graph. Likewise for sums over the incoming edges of a node, each times its ``edge_copies``.
 
     Args:
         graphs: The graphs.
-        depth: How many layers the network has.
+        depth: Number of layers of the network.
 
     Note:
-        Nodes of one kind have neighbours that are equal up to ``depth - 1`` steps, but these need not be of one kind.
-        The edges are those of the first node, which serves all layers: layer l asks of a neighbour no more than what
-        its first l - 1 steps show.
+        The edges of a kind are those of its first node. The neighbours of other nodes of the kind are equal to these up
+        to ``depth - 1`` steps, but may be of other kinds. This makes no difference: layer l uses of a neighbour only
+        what its first l - 1 steps show.
     """
     if graphs.copies is not None:
-        raise ValueError(f"{graphs.name}: graphs are folded once, got some that are already")
+        raise ValueError(f"{graphs.name}: graphs can be folded once: expected graphs that are not folded")
     kind_of, first = _kinds(_colours(graphs, depth))
     graph_of = np.repeat(np.arange(len(graphs)), np.diff(graphs.node_start))
     source, target = graphs.edge_rows()
     kept = first[kind_of[target]] == target
     pair, edge_copies = np.unique(kind_of[target[kept]] * len(first) + kind_of[source[kept]], return_counts=True)
     to_kind, from_kind = np.divmod(pair, len(first))
-    node_start = _starts(graph_of[first], len(graphs))
+    node_start = starts_of(np.bincount(graph_of[first], minlength=len(graphs)))
     graph_of_edge = graph_of[first[to_kind]]
     return replace(
         graphs,
         node_start=node_start,
-        edge_start=_starts(graph_of_edge, len(graphs)),
+        edge_start=starts_of(np.bincount(graph_of_edge, minlength=len(graphs))),
         edges=(np.stack([from_kind, to_kind]) - node_start[graph_of_edge]).astype(np.int32),
         values=graphs.values[first],
         kinds=graphs.kinds[first],
@@ -54,47 +54,34 @@ def fold(graphs: GraphSet, depth: int) -> GraphSet:
 
 
 def _colours(graphs: GraphSet, depth: int) -> Hashes:
-    r"""A number for each node, equal for nodes of one kind.
+    r"""A number for each node: its colour, equal for nodes of one kind.
 
-    A node's colour begins as its graph and its features, and takes in those of its neighbours with every step, as in
-    the test of Weisfeiler and Leman:
+    The first colour of a node is a hash of its graph and its features. Each step adds the colours of its neighbours, as
+    in the test of Weisfeiler and Leman:
 
     .. math:: c_i^{(l + 1)} = h\bigl(c_i^{(l)} + h\bigl(\textstyle\sum_{j \to i} h(c_j^{(l)})\bigr)\bigr).
 
-    Colours are hashes h of 64 bits. That two different ones among a million are taken for equal happens once in thirty
-    million data sets.
+    Colours are 64-bit hashes h. A collision among a million different colours happens in one of thirty million data
+    sets.
     """
-    colour = _mixed(np.repeat(np.arange(len(graphs), dtype=np.uint64), np.diff(graphs.node_start)))
-    values = graphs.values + np.float32(0)  # Which turns -0 into 0.
+    colour = splitmix64(np.repeat(np.arange(len(graphs), dtype=np.uint64), np.diff(graphs.node_start)))
+    values = graphs.values + np.float32(0)  # This turns -0 into 0.
     for column in (*values.view(np.uint32).T, *graphs.kinds.T):
-        colour = _mixed(colour + _mixed(column.astype(np.uint64)))
+        colour = splitmix64(colour + splitmix64(column.astype(np.uint64)))
     source, target = graphs.edge_rows()
     order = np.argsort(target, kind="stable")
     source, ends = source[order], np.cumsum(np.bincount(target, minlength=graphs.nodes))
     for _ in range(depth):
         # Sums of 64 bits wrap around, and so do their differences.
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(colour)[source], dtype=np.uint64)])[ends]
-        colour = _mixed(colour + _mixed(np.diff(sums, prepend=np.uint64(0))))
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(splitmix64(colour)[source], dtype=np.uint64)])[ends]
+        colour = splitmix64(colour + splitmix64(np.diff(sums, prepend=np.uint64(0))))
     return colour
 
 
-def _kinds(colour: Hashes) -> tuple[Places, Places]:
-    """The kind of each node, and the first node of each kind; kinds come in the order of these."""
-    _, first, place = np.unique(colour, return_index=True, return_inverse=True)
+def _kinds(colour: Hashes) -> tuple[Indices, Indices]:
+    """The kind of each node, and the first node of each kind. Kinds are in the order of their first nodes."""
+    _, first, inverse = np.unique(colour, return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    return number[place], first[order]
-
-
-def _starts(graph_of: Places, graphs: int) -> Places:
-    """Where each graph begins, and the end of the last."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(graph_of, minlength=graphs))])
-
-
-def _mixed(numbers: Hashes) -> Hashes:
-    """Every bit of the number has a part in every bit of this one: the end of splitmix64, after its step."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+    return number[inverse], first[order]

@@ -1,4 +1,4 @@
-"""Graphs, each drawn small enough that thousands fit into a page."""
+"""Small drawings of graphs, for a page that holds hundreds of them."""
 
 from typing import Any
 
@@ -8,23 +8,21 @@ from numpy.typing import NDArray
 from pucl.graphs.graphset import GraphSet
 from pucl.texts import base64_of
 
-MOST_NODES = 60  # That are drawn of a graph.
-
-
-ROUNDS = 40  # Of moving nodes to better places.
+MOST_NODES = 60  # Nodes of a graph that are drawn.
+ROUNDS = 40  # Steps of the layout.
 
 
 def drawings(graphs: GraphSet) -> dict[str, Any]:
-    """Each graph as places of its nodes and the edges between them, in bytes.
+    """Draw each graph: positions of its nodes, and the edges between them, as bytes.
 
-    Of a graph with more than `MOST_NODES` nodes a part is drawn: its best connected node, and those that are nearest to
-    it by steps.
+    Of a graph with more than `MOST_NODES` nodes, a part is drawn: the node with most edges, and the nodes nearest to
+    it.
 
     Returns:
-        ``nodes`` and ``edges``, how many of each are drawn of every graph; ``places``, x and y as bytes; ``ends``, from
-        and to; ``sizes``, how many nodes the graph has in all.
+        ``nodes`` and ``edges``, the numbers that are drawn of each graph; ``places``, x and y as bytes; ``ends``, from
+        and to; ``sizes``, the number of nodes of each graph.
     """
-    nodes, counts, places, ends = [], [], [], []
+    nodes, counts, positions, ends = [], [], [], []
     for graph in range(len(graphs)):
         size = int(graphs.node_start[graph + 1] - graphs.node_start[graph])
         edges = graphs.edges[:, graphs.edge_start[graph] : graphs.edge_start[graph + 1]].astype(np.int64)
@@ -36,19 +34,19 @@ def drawings(graphs: GraphSet) -> dict[str, Any]:
         inside = np.unique(inside, axis=1)
         nodes.append(len(kept))
         counts.append(inside.shape[1])
-        places.append(_as_bytes(spring(inside, len(kept))))
+        positions.append(_as_bytes(spring(inside, len(kept))))
         ends.append(inside.T.astype(np.uint8))
     return {
         "nodes": base64_of(np.array(nodes, np.uint8)),
         "edges": base64_of(np.array(counts, np.uint16)),
-        "places": base64_of(np.concatenate(places)),
+        "places": base64_of(np.concatenate(positions)),
         "ends": base64_of(np.concatenate(ends)),
         "sizes": base64_of(np.diff(graphs.node_start).astype(np.uint32)),
     }
 
 
 def _part_of(edges: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The best connected node, and others by the number of steps to it, until there are enough."""
+    """The node with most edges, and the nodes nearest to it, `MOST_NODES` in all."""
     neighbours: dict[int, list[int]] = {}
     for start, end in edges.T.tolist():
         neighbours.setdefault(start, []).append(end)
@@ -56,7 +54,7 @@ def _part_of(edges: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     first = int(np.argmax(np.bincount(edges.ravel(), minlength=size)))
     found = dict.fromkeys([first])
     queue = [first]
-    for node in queue:  # It grows while it is read.
+    for node in queue:  # The queue grows during the loop.
         for other in neighbours.get(node, ()):
             if other not in found and len(found) < MOST_NODES:
                 found[other] = None
@@ -65,14 +63,14 @@ def _part_of(edges: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def spring(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Places of nodes in the plane so that distances are the numbers of steps between them, as well as may be.
+    """Positions of nodes in the plane, with distances close to the numbers of steps between nodes.
 
-    Springs between all pairs, each as strong as the inverse square of its length (Kamada and Kawai), relaxed by
-    majorisation from where classical scaling puts the nodes. Nothing is random.
+    There is a spring between each pair of nodes, as strong as the inverse square of its length (Kamada and Kawai). The
+    layout starts with classical scaling and is improved by majorisation. Nothing is random.
 
     Args:
         edges: [2, edge], from and to.
-        size: How many nodes.
+        size: Number of nodes.
 
     Example:
         >>> places = spring(np.array([[0, 1], [1, 2]]), 3)  # A path is drawn as a line.
@@ -85,8 +83,8 @@ def spring(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     centre = np.eye(size) - 1 / size
     sizes, directions = np.linalg.eigh(-centre @ wanted**2 @ centre / 2)
     places = directions[:, -2:] * np.sqrt(np.maximum(sizes[-2:], 1e-4))
-    places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)  # Libraries choose signs differently.
-    places += 1e-3 * np.stack([np.cos(np.arange(size)), np.sin(np.arange(size))], axis=1)  # Twins are told apart.
+    places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)  # Signs depend on the library.
+    places += 1e-3 * np.stack([np.cos(np.arange(size)), np.sin(np.arange(size))], axis=1)  # Separates equal nodes.
     strength = np.where(np.eye(size, dtype=bool), 0, 1 / np.maximum(wanted, 1) ** 2)
     inverse = np.linalg.pinv(np.diag(strength.sum(axis=1)) - strength, hermitian=True)
     for _ in range(ROUNDS):
@@ -100,7 +98,7 @@ def spring(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
 
 
 def _steps(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """How many steps it is from each node to each; where there is no way, a little more than the longest."""
+    """The number of steps between each two nodes; about the largest for nodes that are not connected."""
     linked = np.eye(size, dtype=np.float32)
     linked[edges[0], edges[1]] = linked[edges[1], edges[0]] = 1
     steps = np.full((size, size), np.inf)
@@ -118,7 +116,7 @@ def _steps(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
 
 
 def _as_bytes(places: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """In the middle of a square of 256, as large as it can be."""
+    """Positions scaled to fill a square of 256 x 256."""
     extent = float(np.ptp(places, axis=0).max())
     middle = (places.max(axis=0) + places.min(axis=0)) / 2
     scaled = (places - middle) / extent if extent > 0 else places - middle
@@ -127,11 +125,11 @@ def _as_bytes(places: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def about_parts(graphs: GraphSet) -> str:
-    """A note on graphs that are too large to be drawn whole; empty where there are none."""
+    """A note on graphs of which only a part is drawn; empty if there are none."""
     large = int((np.diff(graphs.node_start) > MOST_NODES).sum())
     if not large:
         return ""
     return (
-        f"Of {large:,} graphs with more than {MOST_NODES} nodes a part is drawn: the best connected node and those "
-        "nearest to it."
+        f"Of {large:,} graphs with more than {MOST_NODES} nodes only a part is drawn: the node with most edges, and "
+        "the nodes nearest to it."
     )

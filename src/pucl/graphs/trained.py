@@ -1,4 +1,4 @@
-"""The graph encoder of a finished run, ready to use."""
+"""The encoder of a finished run on graphs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pucl.config import choose
 from pucl.data.errors import DataError
-from pucl.graphs.config import GRAPH_PROBES, GraphConfig
+from pucl.evaluation import folded, measure, numbers_in
+from pucl.graphs.config import GraphConfig
 from pucl.graphs.features import NodeFeatures
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
-from pucl.graphs.task import embed_graphs, limited, probe_graphs
+from pucl.graphs.task import embed_graphs, limited
 from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
     Graphs = GraphSet | str | Path | Sequence[Data]
 else:
-    Graphs = Any  # torch_geometric is not needed for the other forms.
+    Graphs = Any  # torch_geometric may be absent.
 
 
 class TrainedGraphs:
-    """An encoder of graphs that was trained by a run, in evaluation mode.
+    """The encoder of a finished run on graphs, in evaluation mode.
 
     Args:
-        config: The run that made it.
-        module: The framework: takes a `GraphBatch`, gives [graph, features].
-        columns: What the columns of a node are; None where they were given as they are.
-        inputs: How many columns.
-        features: Dimension of what it gives.
+        config: The run.
+        module: The framework: takes a `GraphBatch`, returns [graph, features].
+        columns: The columns of a node; None if they were given as features ``x``.
+        inputs: Number of columns.
+        features: Dimension of the output.
 
     Example::
 
@@ -54,7 +54,7 @@ class TrainedGraphs:
 
     @property
     def encoder(self) -> nn.Module:
-        """The bare network: a `GraphBatch` to a vector for each node and one for each graph."""
+        """The network alone: takes a `GraphBatch`, returns a vector for each node and a vector for each graph."""
         return self.module.get_submodule("encoder")
 
     def encode(
@@ -63,11 +63,11 @@ class TrainedGraphs:
         """One row of features for each graph.
 
         Args:
-            graphs: A `GraphSet`; a known name or a directory with ``NAME_A.txt`` and so on; or a list of
-                torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on, or without any for
-                one that was trained on degrees.
-            root: Where known sets are kept; see `pucl.graphs.load_graphs`.
-            progress: Is told how many graphs are done, and of how many.
+            graphs: A `GraphSet`; a known name, or a directory with ``NAME_A.txt`` and so on; or a list of
+                torch_geometric's ``Data`` with the features ``x`` that the encoder was trained on. If it was trained on
+                degrees, they need no ``x``.
+            root: Directory of known sets; see `pucl.graphs.load_graphs`.
+            progress: Called with the number of graphs that are done, and of all.
 
         Shapes:
             [graph, features], float32.
@@ -79,7 +79,7 @@ class TrainedGraphs:
             graphs = from_pyg(graphs, features=self.columns if bare and self.columns is not None else "default")
         if graphs.feature_count != self.inputs:
             raise DataError(
-                f"nodes have the features that the encoder was trained on: expected {self.inputs} of them, got "
+                f"nodes need the features that the encoder was trained on: expected {self.inputs}, got "
                 f"{graphs.feature_count} in {graphs.name}"
             )
         rows: NDArray[np.float32] = embed_graphs(self.module, graphs, progress)
@@ -89,8 +89,8 @@ class TrainedGraphs:
         """The graphs of the run, or others with the same columns.
 
         Args:
-            source: A known name or a directory; None for what the run was trained on.
-            root: Where data are; see `pucl.graphs.load_graphs`.
+            source: A known name or a directory; None for the graphs that the run was trained on.
+            root: Directory of known sets; see `pucl.graphs.load_graphs`.
         """
         if source is None:
             return limited(load_graphs(self.config.data, root=root, features=self.config.features), self.config.limit)
@@ -112,22 +112,20 @@ class TrainedGraphs:
     def evaluate(
         self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
     ) -> tuple[dict[str, float], int]:
-        """Classifiers on ten folds of all graphs."""
-        probes = self.config.probes.split(",") if probes is None else probes
-        for name in probes:
-            choose("probe", name, GRAPH_PROBES)
+        """Probes on ten folds of all graphs."""
+        chosen = self.config.choose_probes(probes)
         graphs = self.data(source, root=root)
         if graphs.labels is None:
             raise DataError(
-                f"an accuracy is the share of labels that are found: expected graphs with labels, got {graphs.name} "
-                f"without; `pucl embed` needs none"
+                f"probes compare embeddings with labels: expected graphs with labels, got {graphs.name} without; "
+                f"`pucl embed` needs none"
             )
         features = self.encode(graphs, progress=progress)
-        scores = probe_graphs(features, graphs.labels, probes, seed=self.config.seed)
-        return {name: scores[name] for name in probes}, len(graphs)
+        found = measure(folded(features, graphs.labels, seed=self.config.seed), chosen)
+        return {name: found[name] for name in numbers_in([found])}, len(graphs)
 
     def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
-        """Some of all graphs."""
+        """Some of the graphs; see `pucl.modality.Trained`."""
         graphs = self.data(root=root)
         indices = choose(graphs.labels, len(graphs))
         chosen = graphs.subset(indices)
@@ -138,14 +136,14 @@ class TrainedGraphs:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Pairs of graphs, by the vectors before the head: InfoGraph itself compares nodes with graphs."""
+        """Compare graphs by their vectors before the head. InfoGraph itself compares nodes with graphs."""
         del generator  # Graphs have no random views.
         graphs = self.data(root=root)
         chosen = choose(len(graphs))
         rows = nn.functional.normalize(torch.from_numpy(self.encode(graphs.subset(chosen))), dim=1)
         return ComparedSamples(
             cosines=rows @ rows.T,
-            pairs=torch.ones(len(chosen), len(chosen), dtype=torch.bool).triu(1),  # The other half is the same again.
+            pairs=torch.ones(len(chosen), len(chosen), dtype=torch.bool).triu(1),  # The other half is equal.
             positive=None,
             labels=None if graphs.labels is None else torch.from_numpy(graphs.labels[chosen]),
             samples=len(graphs),

@@ -1,4 +1,4 @@
-"""Images: data sources, views, encoders, and what a run does with them."""
+"""Images: data sources, views, encoders, and the parts of a run that depend on them; see `modality.py`."""
 
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import SOURCES, load

@@ -1,25 +1,27 @@
 """The settings of runs on images."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from pucl.config import RAW, RunConfig
-from pucl.contrast.pairing import check_temperature
-from pucl.images.encoders.registry import is_foreign
+from pucl.config import RunConfig
+from pucl.images.encoders.registry import ARCHITECTURES, is_foreign
 from pucl.images.encoders.resnet import Stem
+from pucl.settings import setting
 
-PAPER: dict[str, Any] = {"encoder": "resnet50", "epochs": 400, "batch_size": 256}
-"""The size of the paper's runs, for people with accelerators."""
-
-SMALL: dict[str, Any] = {
-    "encoder": "small",
-    "stem": "half",
-    "epochs": 8,
-    "batch_size": 128,
-    "schedule": "cosine",
-    "crop": 0.2,
+RECIPES: dict[str, dict[str, Any]] = {
+    # The size of the paper's runs, for accelerators.
+    "paper": {"encoder": "resnet50", "epochs": 400, "batch_size": 256},
+    # Images of 32 x 32 pixels on two cores in a quarter of an hour: half the resolution, few steps, high rates.
+    "small": {
+        "encoder": "small",
+        "stem": "half",
+        "epochs": 8,
+        "batch_size": 128,
+        "schedule": "cosine",
+        "crop": 0.2,
+    },
 }
-"""Images of 32 x 32 on two cores in a quarter of an hour: half the resolution inside, and few steps with high rates."""
+"""By recipe: settings that all frameworks change on images."""
 
 FIRST_LOOK: dict[str, dict[str, Any]] = {
     "digits": {
@@ -32,40 +34,43 @@ FIRST_LOOK: dict[str, dict[str, Any]] = {
         "crop": 0.4,
     }
 }
-"""By data: settings of a first look, over in a minute on a laptop. Frameworks take those that they have."""
+"""By data: settings of a first look, which takes a minute on a laptop. A framework takes those that it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig(RunConfig):
-    """A run on images: the settings that all frameworks for images have.
+    """A run on images: the settings that all frameworks for images have."""
 
-    Args:
-        image_size: Resize images to this many pixels a side; default: their own size, of pictures in a folder at most
-            64.
-        encoder: Name of an encoder, or ``"package.module:callable"``.
-        stem: ``"small"`` for small images, ``"half"`` for the same at a quarter of the work, ``"ordinary"`` for large
-            ones.
-        width: Planes of the encoder's first stage; default: its usual number.
-        dim: Dimension of the embeddings that are compared.
-        temperature: Cosines are divided by it.
-        crop: Least share of an image that a view shows.
-        flip: Probability that a view is mirrored; 0 where left and right differ in meaning, as in digits.
-    """
+    unfit_probes: ClassVar[tuple[str, ...]] = ("svm", "svm_scaled")  # Kernels of 50,000 images do not fit in memory.
 
-    image_size: int | None = None
-    encoder: str = "small"
-    stem: Stem = "small"
-    width: int | None = None
-    dim: int = 128
-    temperature: float = 0.5
-    crop: float = 0.08
-    flip: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_temperature(self.temperature)
-        if self.correction == RAW:
-            raise ValueError("raw features are a row for graphs, not for images: expected a correction, got 'raw'")
+    modality: str = "images"
+    image_size: int | None = setting(
+        None, "resize images to this many pixels a side; default: as they are, at most 64 from a folder", group="data"
+    )
+    validation: bool = setting(
+        False,
+        "test on a fifth of the training images, which are then not trained on: to choose settings without test images",
+        group="data",
+    )
+    encoder: str = setting(
+        "small",
+        "encoder by name, or package.module:callable for one of your own",
+        group="encoder",
+        choices=lambda _: ARCHITECTURES,
+    )
+    stem: Stem = setting(
+        "small",
+        "first layers: small keeps the resolution, half divides it by 2 (a quarter of the work), ordinary by 4 (for "
+        "large images)",
+        group="encoder",
+    )
+    width: int | None = setting(
+        None, "channels of the encoder's first stage; default: the architecture's own", group="encoder"
+    )
+    crop: float = setting(0.08, "smallest share of an image that a view shows", group="views")
+    flip: float = setting(
+        0.5, "probability that a view is mirrored; 0 where left and right differ, as in digits", group="views"
+    )
 
     @property
     def known_positives(self) -> str:
@@ -76,3 +81,10 @@ class ImageConfig(RunConfig):
     def foreign_encoder(self) -> str | None:
         """The encoder's import path, if it has one."""
         return self.encoder if is_foreign(self.encoder) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageViewConfig(ImageConfig):
+    """A run on images whose random views are SimCLR's."""
+
+    blur: float = setting(0.5, "probability that a view is blurred", group="views")

@@ -1,13 +1,20 @@
-"""Images as a modality."""
+"""Images as a modality: this file names all its parts.
+
+Data sources are in `registry` and `sources`, random views in `views`, encoders in `encoders`. `config` has the settings
+of a run and the probes that do not fit. `task` has the data of a run and the thumbnails of a page. `trained` has the
+encoder of a finished run.
+"""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from pucl.images.config import FIRST_LOOK, ImageConfig
+from pucl.images.config import FIRST_LOOK, RECIPES, ImageConfig, ImageViewConfig
+from pucl.images.encoders.registry import Encoder, make_encoder
 from pucl.images.registry import SOURCES
 from pucl.images.task import ImageShape, ImageTask
 from pucl.images.trained import TrainedImages
-from pucl.modality import Modality
+from pucl.images.views.recipes import SimCLRViews
+from pucl.modality import EncoderSource, Modality
 from pucl.records import conform
 
 
@@ -17,23 +24,40 @@ class _About(TypedDict):
 
 
 def _shape_of(about: Mapping[str, Any]) -> ImageShape:
-    return ImageShape(size=conform(about, _About, "its note")["image_size"], samples=2)  # A bank is of no use any more.
+    return ImageShape(size=conform(about, _About, "its note")["image_size"], samples=2)  # Finished runs need no bank.
 
 
 def _revive(config: ImageConfig, framework: Any, about: Mapping[str, Any]) -> TrainedImages:
     return TrainedImages(config, framework, image_size=about["image_size"], features=about["features"])
 
 
+def _make_encoder(config: ImageConfig, shape: ImageShape, source: EncoderSource | None) -> Encoder:
+    source = config.encoder if source is None else source
+    return make_encoder(source, stem=config.stem, width=config.width, image_size=shape.size)
+
+
+def _make_views(config: ImageViewConfig, shape: ImageShape) -> SimCLRViews:
+    return SimCLRViews(size=shape.size, crop=config.crop, flip=config.flip, blur=config.blur)
+
+
 IMAGES = Modality(
     name="images",
     unit="image",
     word="pictures",
-    knows=SOURCES.__contains__,
+    config=ImageViewConfig,
+    sources=SOURCES,
+    find_source=SOURCES.get,
+    paths="a folder of pictures (its sub-folders are classes), or a .npz file",
+    columns=("training + test images", "classes", "size"),
+    reads=lambda path: path.is_dir() or path.suffix == ".npz",
     open=ImageTask,
     shape_of=_shape_of,
     revive=_revive,
+    make_encoder=_make_encoder,
+    make_views=_make_views,
     probed_on="the test images",
     labels_needed="in training and test images",
+    recipes=RECIPES,
     first_look=FIRST_LOOK,
 )
 

@@ -1,4 +1,4 @@
-"""Bring pictures that are in memory to another size, as folders are brought to theirs."""
+"""Resize images that are in memory, in the same way as the pictures of a folder."""
 
 from dataclasses import replace
 
@@ -9,22 +9,17 @@ from numpy.typing import NDArray
 
 from pucl.images.imageset import ImageData, ImageSet
 
-CHUNK = 1024  # Pictures at a time: floats of a whole set would take four times its memory.
+CHUNK = 1024  # Images at a time: a whole set as floats would need four times its memory.
 
 
 def check_image_size(image_size: int) -> None:
-    """Refuse a size that is none."""
+    """Refuse an impossible size."""
     if image_size < 2:
-        raise ValueError(f"image_size is the side of a picture in pixels: expected 2 or more, got {image_size}")
+        raise ValueError(f"image_size is the side of an image in pixels: expected 2 or more, got {image_size}")
 
 
 def resize_pixels(pixels: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Shorter side to ``size`` (bilinear, averaging where it shrinks), then the square in the middle.
-
-    Args:
-        pixels: uint8 [n, 3, height, width].
-        size: Side in pixels of the result.
-    """
+    """Resize the shorter side to ``size`` (bilinear, with antialiasing), then take the square in the middle."""
     height, width = pixels.shape[2:]
     if (height, width) == (size, size):
         return pixels
@@ -41,7 +36,7 @@ def resize_pixels(pixels: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_data(data: ImageData, size: int | None) -> ImageData:
-    """Every part at this size; None leaves it as it is. Parts that are one array stay one."""
+    """Resize all parts; None changes nothing. Parts that share an array still share one."""
     if size is None or data.pretrain.size == (size, size):
         return data
     done: dict[int, ImageSet] = {}

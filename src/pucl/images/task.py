@@ -1,4 +1,4 @@
-"""The images of a run, and what is done with them before and after the training."""
+"""The images of a run, and what is done with them before and after training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,29 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from pucl import processes
 from pucl.data.choosing import checksum, evenly
-from pucl.evaluation import Monitor, accuracies, embed
+from pucl.evaluation import PROBES, Labelled, Monitor, measure, train_and_test
+from pucl.evaluation.monitor import held_out
 from pucl.images.config import ImageConfig
+from pucl.images.embedding import embed, embed_together
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import load
 from pucl.images.thumbnails import sheet
 from pucl.modality import EmbeddedSamples
 
-MONITOR_BYTES = 2**27  # That the monitor's images may take; large images are looked at in smaller number.
+MONITOR_BYTES = 2**27  # Memory for the images of the monitor; it limits the number of large images.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageShape:
-    """For which images a framework is built.
+    """The shape of images, for which a framework is built.
 
     Args:
         size: Side in pixels.
-        samples: Images in the data, of which a bank has an entry each.
+        samples: Number of images in the data. A bank has an entry for each.
     """
 
     size: int
@@ -36,19 +37,15 @@ class ImageShape:
 
 
 class ImageTask:
-    """Images, and what is made of them; see `Task`.
-
-    Args:
-        config: What to run.
-        root: Where data are.
-    """
+    """The images of a run; see `pucl.modality.Task`."""
 
     def __init__(self, config: ImageConfig, root: Path | None = None) -> None:
         self.config = config
-        self.data = limited(load(config.data, root=root, image_size=config.image_size), config.limit)
+        data = load(config.data, root=root, image_size=config.image_size)
+        self.data = limited(with_validation(data) if config.validation else data, config.limit)
         self.samples = self.data.pretrain
         self.labels = self.data.pretrain.labels
-        self.notes = self.data.notes
+        self.notes = self.data.notes + (config.skipped_probes() if self.can_be_probed() else ())
 
     @property
     def shape(self) -> ImageShape:
@@ -62,7 +59,7 @@ class ImageTask:
         return EmbeddedSamples(count=len(images), labels=images.labels, classes=images.classes)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells these images from others, without reading them all."""
+        """Numbers that distinguish these images from others, without reading them all."""
         data = self.data
         return {
             "samples": len(self.samples),
@@ -73,57 +70,72 @@ class ImageTask:
         }
 
     def need_packages(self) -> None:
-        """Probes of images are torch's alone."""
+        """Raise if a package is missing that a probe needs."""
+        if self.can_be_probed():
+            for probe in self.config.choose_probes().values():
+                probe.need_packages()
 
-    def monitor(self, framework: nn.Module) -> Callable[[], float] | None:
-        """Nearest neighbours among the training images."""
+    def monitor(self, framework: nn.Module) -> Callable[[], dict[str, float]] | None:
+        """Measure embeddings of training images."""
         images = self.data.train
         if images.labels is None:
             return None
         monitor = Monitor(images.labels, most=MONITOR_BYTES // images.pixels[0].nbytes)
         if not monitor.possible:
             return None
-        held = images.pixels[monitor.places]
-        return lambda: monitor.accuracy(_embed_together(framework, held))
+        pixels = images.pixels[monitor.indices]
+        return lambda: monitor.measure(embed_together(framework, pixels), PROBES)
 
     def can_be_probed(self) -> bool:
-        """Whether there are labels to go by: of two classes at least, in training and test images."""
+        """Whether training and test images have labels, of at least two classes."""
         if self.data.test is None or self.data.test.labels is None or self.data.train.labels is None:
             return False
         return len(np.unique(self.data.train.labels)) > 1
 
     def evaluate(self, framework: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Linear classifier and nearest neighbours on the test images, and the features themselves."""
+        """Fit probes on the training images and test them on the test images; return the features too."""
         data = self.data
-        train = _embed_together(framework, data.train.pixels)
+        train = embed_together(framework, data.train.pixels)
         embeddings: dict[str, Any] = {"train": train}
         if data.test is None or data.train.labels is None or data.test.labels is None or not self.can_be_probed():
             return {}, embeddings
-        test = _embed_together(framework, data.test.pixels)
+        test = embed_together(framework, data.test.pixels)
         embeddings |= {"test": test, "train_labels": data.train.labels, "test_labels": data.test.labels}
-        labels, test_labels = data.train.labels, data.test.labels
-        scores = processes.from_first(lambda: accuracies(train, labels, test, test_labels, folds=data.folds))
-        return dict(scores), embeddings
+        samples = train_and_test(Labelled(train, data.train.labels), Labelled(test, data.test.labels), data.folds)
+        scores = processes.from_first(lambda: measure(samples, self.config.choose_probes()))
+        return scores, embeddings
 
     def about(self, framework: Any) -> dict[str, Any]:
-        """Encoder, sizes and colours."""
+        """Encoder, image size, dimension of the features, and colours."""
         size = self.shape.size
         black = np.zeros((1, 3, size, size), dtype=np.uint8)
         return {
             "encoder": self.config.encoder,
             "stem": self.config.stem,
             "image_size": size,
-            "features": embed(framework, black, lambda pixels: pixels).shape[1],
+            "features": embed(framework, black).shape[1],
             **framework.views.about(),
         }
 
     def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[dict[str, Any], str]:
-        """The images on one sheet."""
+        """Put images on one sheet."""
         return {"kind": "sheet"} | sheet(np.asarray(self.data.train.pixels[indices]), budget), ""
 
 
+def with_validation(data: ImageData) -> ImageData:
+    """Test on one in five training images of each class, which are then not trained on, instead of the test images."""
+    if data.train.labels is None or data.pretrain is not data.train:
+        raise ValueError(
+            f"validation holds some of the labelled images out of the training: expected data whose training images "
+            f"all have labels, got {data.name}; leave --validation out"
+        )
+    held = held_out(data.train.labels)
+    rest = data.train.subset(np.flatnonzero(~held))
+    return replace(data, pretrain=rest, train=rest, test=data.train.subset(np.flatnonzero(held)))
+
+
 def limited(data: ImageData, limit: int | None) -> ImageData:
-    """The data with at most so many images to train on, as evenly over the classes as they come."""
+    """Keep at most ``limit`` images to train on, evenly from all classes; None keeps all."""
     if limit is None or limit >= len(data.pretrain):
         return data
     part = data.pretrain.subset(evenly(data.pretrain.labels, len(data.pretrain), limit))
@@ -131,19 +143,7 @@ def limited(data: ImageData, limit: int | None) -> ImageData:
 
 
 def _some(images: ImageSet) -> NDArray[np.uint8]:
-    """64 images out of all; a set of another size has other ones."""
-    places = np.unique(np.linspace(0, len(images) - 1, 64).astype(np.int64))
-    chosen: NDArray[np.uint8] = images.pixels[places]
+    """64 of all images, evenly spaced."""
+    indices = np.unique(np.linspace(0, len(images) - 1, 64).astype(np.int64))
+    chosen: NDArray[np.uint8] = images.pixels[indices]
     return chosen
-
-
-def _embed_together(framework: nn.Module, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The features of images with this framework, as it now is; processes share the work."""
-    device = next(framework.parameters()).device
-    count, number = processes.world_size(), processes.rank()
-    if len(pixels) < count:
-        return embed(framework, pixels, lambda batch: batch)
-    start, stop = len(pixels) * number // count, len(pixels) * (number + 1) // count
-    own = torch.from_numpy(embed(framework, pixels[start:stop], lambda batch: batch)).to(device)
-    features: NDArray[np.float32] = processes.gather(own, processes.gather_sizes(len(own), device)).cpu().numpy()
-    return features

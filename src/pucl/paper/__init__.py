@@ -1,1 +1,1 @@
-"""The experiments of the paper: tables, ablations and theory. Nothing but the commands imports it."""
+"""The experiments of the paper: tables, ablations and theory. Only their commands import this package."""

@@ -1,6 +1,6 @@
-"""The paper's ablations for SimCLR: the prior and the label frequency, and how many unlabelled samples there are."""
+"""The paper's ablations for SimCLR: prior and label frequency, and the number of unlabelled samples."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +12,36 @@ from pucl.runs.tables import Part
 ALPHAS = (0.05, 0.1, 0.12, 0.15, 0.2)
 FREQUENCIES = (0.01, 0.02, 0.1)
 UNLABELLED = (62, 126, 254, 510)
-FREQUENCY = 0.01  # c where the number of unlabelled samples varies.
+FREQUENCY = 0.01  # c while the number of unlabelled samples varies.
 SEEDS = 2
 
 Cell = tuple[float, float]
 """The two settings of a row: (alpha, c), or (N, alpha); alpha 0 is plain."""
 
 
-def alpha_c_rows(data: str, settings: Mapping[str, Any], recipe_name: str) -> dict[str, RunConfig]:
-    """All alpha with all c, beside plain and the untrained encoder."""
-    corrected = {
-        f"alpha {alpha:g}, c {c:g}": {"correction": "pucl", "settings": {"alpha": alpha, "c": c}}
-        for c in FREQUENCIES
-        for alpha in ALPHAS
-    }
-    kinds: dict[str, dict[str, Any]] = {UNTRAINED: {"correction": UNTRAINED}, PLAIN: {"correction": PLAIN}} | corrected
-    return {name: recipe("simclr", data, recipe_name, **(dict(settings) | kind)) for name, kind in kinds.items()}
+def alpha_c_rows(configure: Callable[..., RunConfig]) -> dict[str, RunConfig]:
+    """All pairs of alpha and c, with plain and the untrained encoder."""
+    rows = {name: configure(correction=name) for name in (UNTRAINED, PLAIN)}
+    for c in FREQUENCIES:
+        for alpha in ALPHAS:
+            rows[f"alpha {alpha:g}, c {c:g}"] = configure(correction="pucl", settings={"alpha": alpha, "c": c})
+    return rows
 
 
-def unlabelled_rows(data: str, settings: Mapping[str, Any], recipe_name: str) -> dict[str, RunConfig]:
-    """All numbers of unlabelled samples, which are 2 (B - 1) in a batch of B, with all alpha and plain."""
+def unlabelled_rows(configure: Callable[..., RunConfig]) -> dict[str, RunConfig]:
+    """All pairs of N and alpha, with plain. A batch of B images has N = 2 (B - 1) unlabelled samples per anchor."""
     rows = {}
     for count in UNLABELLED:
-        batch = {"batch_size": count // 2 + 1}
-        rows[f"N {count}, plain"] = recipe(
-            "simclr", data, recipe_name, **(dict(settings) | batch | {"correction": PLAIN})
-        )
+        size = count // 2 + 1
+        rows[f"N {count}, plain"] = configure(correction=PLAIN, batch_size=size)
         for alpha in ALPHAS:
-            chosen = {"correction": "pucl", "settings": {"alpha": alpha, "c": FREQUENCY}}
-            rows[f"N {count}, alpha {alpha:g}"] = recipe(
-                "simclr", data, recipe_name, **(dict(settings) | batch | chosen)
-            )
+            settings = {"alpha": alpha, "c": FREQUENCY}
+            rows[f"N {count}, alpha {alpha:g}"] = configure(correction="pucl", settings=settings, batch_size=size)
     return rows
 
 
 SUBJECTS = {"alpha-c": alpha_c_rows, "unlabelled": unlabelled_rows}
-"""By name: what makes the rows."""
+"""The functions that make the rows, by ablation."""
 
 
 def part_of_ablation(
@@ -59,15 +53,15 @@ def part_of_ablation(
     changes: Mapping[str, Any] | None = None,
     root: Path | None = None,
 ) -> Part:
-    """What to run.
+    """The runs of an ablation.
 
     Args:
-        subject: Out of `SUBJECTS`.
+        subject: A key of `SUBJECTS`.
         data: A known name or a path.
         budget: As for Table 1.
-        seeds: How many, from 0; None for what the budget has, two at most.
-        changes: In the settings of the budget.
-        root: Where data are, to see whether they are there.
+        seeds: Number of seeds, from 0; None for the number of the budget, but at most two.
+        changes: Changes to the settings of the budget.
+        root: Directory of the data, to look for the data set.
     """
     choose("ablation", subject, SUBJECTS)
     choose("budget", budget, BUDGETS)
@@ -75,17 +69,22 @@ def part_of_ablation(
     if plan.stand_in and not is_there(data, root):
         data, note = STAND_IN, f"bundled, in place of {data}, which is absent"
     settings = plan.settings("simclr", data) | dict(changes or {})
+
+    def configure(**row: Any) -> RunConfig:
+        return recipe("simclr", data, plan.recipe, **(settings | row))
+
     return Part(
         name=f"simclr-{Path(data).name}",
-        rows=SUBJECTS[subject](data, settings, plan.recipe),
+        rows=SUBJECTS[subject](configure),
         base=PLAIN if subject == "alpha-c" else f"N {UNLABELLED[-1]}, plain",
         seeds=min(SEEDS, plan.seeds) if seeds is None else seeds,
         note=note,
+        yardstick="linear",
     )
 
 
 def cells(rows: Mapping[str, RunConfig], subject: str) -> dict[str, Cell]:
-    """By the name of a row, its two settings; rows that have none, such as the untrained encoder, are left out."""
+    """The two settings of each row, by its name. Rows without them, such as the untrained encoder, are skipped."""
     found = {}
     for name, config in rows.items():
         alpha, c = (float(config.settings.get(name) or 0.0) for name in ("alpha", "c"))

@@ -1,23 +1,23 @@
-"""In which setting a correction of InfoGraph earns its keep: looked for on validation folds alone."""
+"""Search for settings in which a correction of InfoGraph helps, on validation folds alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, RunConfig, check_once, choose
-from pucl.diagnosis.priors import collision
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
+from pucl.estimation.shares import collision
+from pucl.evaluation import known_numbers
 from pucl.files import write_json
 from pucl.frameworks.recipes import recipe
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.tu_collection import known_graphs
-from pucl.runs.compare import check_some_finished, collect_finished, grid_of, origin
-from pucl.runs.display import Display
-from pucl.runs.grid import Means, run_grid
-from pucl.runs.lines import PROBES as ACCURACIES
-from pucl.runs.run import SILENT
+from pucl.runs.display import SILENT, Display
+from pucl.runs.grid import Resources, check_some_finished, collect_finished, run_grid
+from pucl.runs.jobs import grid_of
+from pucl.runs.rows import TableRow
 from pucl.runs.statistics import Difference, Spread
-from pucl.runs.tables import Part, write_table
+from pucl.runs.tables import Part, origin, write_table
 from pucl.texts import percent, table
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -34,35 +34,27 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "InfoNCE, t 0.5, 100 epochs": {"objective": "infonce", "temperature": 0.5, "epochs": 100},
     "InfoNCE, t 0.5, tilt 1": {"objective": "infonce", "temperature": 0.5, "tilt": 1.0},
 }
-"""By name: what is changed in the reference settings; ``tilt`` is beta of PUCL and of the oracle."""
+"""Changes to the reference settings, by name; ``tilt`` is beta of PUCL and of the oracle."""
 
 DATA = ("PTC_MR", "ENZYMES")
 SEEDS = 3
-LABEL_FREQUENCY = 0.02  # c: the paper leaves it open for graphs, and has this in its grid for images.
+BASE = "InfoGraph"  # The row of Table 2 that all others are compared with.
+LABEL_FREQUENCY = 0.02  # c: the paper does not report it for graphs; this value is in its grid for images.
 PROBES = ("svm", "svm_scaled")
+YARDSTICK = "svm_scaled"  # The probe that compares settings.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What one variant came to on one set of graphs, by validation accuracy, in percent.
-
-    Args:
-        data: The set.
-        variant: Its name.
-        probe: ``"svm"``, or ``"svm_scaled"`` on scaled features.
-        plain: Without a correction.
-        pucl: PUCL less plain, seed by seed.
-        oracle: The oracle less plain: what a correction can win at most.
-        floored: Share of anchors at the floor, of PUCL.
-    """
+class VariantResult:
+    """The result of one variant on one set of graphs: validation accuracies in percent."""
 
     data: str
     variant: str
-    probe: str
+    probe: str  # One of `PROBES`.
     plain: Spread
-    pucl: Difference
-    oracle: Difference
-    floored: float
+    pucl: Difference  # PUCL minus plain, paired by seed.
+    oracle: Difference  # The oracle minus plain: the most that a correction can gain.
+    floored: float  # Share of PUCL's anchors at the floor.
 
 
 def search_settings(
@@ -71,140 +63,130 @@ def search_settings(
     data: Sequence[str] = DATA,
     variants: Sequence[str] = tuple(VARIANTS),
     seeds: int = SEEDS,
-    means: Means | None = None,
+    resources: Resources,
     display: Display = SILENT,
     command: str = "",
-) -> tuple[list[Setting], list[str]]:
-    """Run plain, PUCL and the oracle in each variant, and compare them on the inner folds, by which C is chosen.
+) -> tuple[list[VariantResult], list[str]]:
+    """Run plain, PUCL and the oracle in each variant, and compare them on the inner folds, which also choose C.
 
-    No machine is judged here by graphs of its own test fold. Over ten folds, though, every graph's label takes part in
-    the mean, and so in the choice of a variant by it: a choice among few, but not a blind one. The prior of PUCL is
-    what the classes say, the chance that two graphs are of one class, so that it is not in question here.
+    No SVM is evaluated on its own test fold. But over ten folds, the label of each graph contributes to the mean, and
+    so to the choice of a variant. The choice is among few variants, but it is not blind. PUCL's prior comes from the
+    classes: the probability that two graphs have the same class. So the prior is not part of the search.
 
     Args:
-        out: Where the runs are kept: ``DATA/VARIANT/ROW/seed-N``.
+        out: Directory of the runs: ``DATA/VARIANT/ROW/seed-N``.
         data: Sets of graphs.
-        variants: Which, of `VARIANTS`.
-        seeds: How many, from 0.
-        means: With what the runs are made.
-        display: Shows how it goes.
-        command: What was asked for, for the record.
+        variants: Some of `VARIANTS`.
+        seeds: Number of seeds, from 0.
+        resources: What the runs may use.
+        display: Shows the progress.
+        command: The command, for the record.
 
     Returns:
-        What each variant came to, by the seeds with which all three were finished, and what went wrong.
+        The result of each variant whose three rows have seeds in common, and the failures.
     """
     for name in variants:
         choose("variant", name, VARIANTS)
     check_once("variants are what is compared", variants)
-    check_once("a search has sets of graphs", [short_name(place) for place in data])
-    means = means or Means()
-    places = {short_name(place): place for place in data}
-    priors = {name: prior_of(place, means.root) for name, place in places.items()}
-    grid = {
-        (name, variant): _rows(place, VARIANTS[variant], priors[name])
-        for name, place in places.items()
+    check_once("a search has sets of graphs", [short_name(path) for path in data])
+    priors = {short_name(path): prior_of(path, resources.root) for path in data}
+    parts = [
+        Part(
+            name=f"{short_name(path)}/{variant}",
+            rows=_rows(path, rows_at(priors[short_name(path)], **VARIANTS[variant])),
+            base=PLAIN,
+            seeds=seeds,
+            note="accuracy on validation folds",
+        )
+        for path in data
         for variant in variants
-    }
-    names = {place: "/".join(place) for place in grid}
-    jobs = [job for place, rows in grid.items() for job in grid_of(rows, seeds, names[place])]
-    done = run_grid(jobs, out, means, display)
+    ]
+    done = run_grid([job for part in parts for job in grid_of(part.rows, seeds, part.name)], out, resources, display)
     check_some_finished(done)
     collect_finished(out, done, display)
-    results: dict[tuple[str, str], dict[str, dict[int, dict[str, Any]]]] = {
-        place: {row: {} for row in rows} for place, rows in grid.items()
-    }
-    for each in done:
-        if each.result is not None:
-            name, variant = each.job.part.split("/")
-            results[name, variant][each.job.row][each.job.config.seed] = each.result
-    settings = [
-        _setting(*place, probe, rows, seeds=sorted(common))
-        for place, rows in results.items()
-        if (common := set.intersection(*(set(by_seed) for by_seed in rows.values())))
-        for probe in PROBES
-    ]
-    write_json(
-        out / "settings.json",
-        origin(command)
-        | {
-            "priors": priors,
-            "variants": {name: VARIANTS[name] for name in variants},
-            "settings": [asdict(setting) for setting in settings],
-        },
-    )
-    parts = [
-        Part(name=names[place], rows=rows, base=PLAIN, seeds=seeds, note="accuracy on validation folds")
-        for place, rows in grid.items()
-    ]
     made = write_table(out, parts, [replace(each, result=_validated(each.result)) for each in done], command)
-    return settings, made.failed
+    results = [result for part in parts for result in _results(part.name, made.results[part.name].rows)]
+    about = {"priors": priors, "variants": {name: VARIANTS[name] for name in variants}}
+    write_json(out / "settings.json", origin(command) | about | {"settings": [asdict(each) for each in results]})
+    return results, made.failed
+
+
+def _rows(data: str, known: Mapping[str, dict[str, Any]]) -> dict[str, RunConfig]:
+    common: dict[str, Any] = {"monitor": 0, "probes": ",".join(PROBES)}
+    chosen = {PLAIN: known[BASE], "pucl": known["+PUCL"], ORACLE: known["oracle"]}
+    return {name: recipe("infograph", data, **(common | changes)) for name, changes in chosen.items()}
+
+
+def _results(part: str, rows: Sequence[TableRow]) -> Iterator[VariantResult]:
+    """The results of one variant by each probe, from the three rows of its part."""
+    (data, variant), (plain, corrected, oracle) = part.split("/"), rows
+    for probe in PROBES:
+        if probe in corrected.differences and probe in oracle.differences:
+            yield VariantResult(
+                data=data,
+                variant=variant,
+                probe=probe,
+                plain=plain.scores[probe],
+                pucl=corrected.differences[probe],
+                oracle=oracle.differences[probe],
+                floored=corrected.floored or 0.0,
+            )
 
 
 def _validated(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A result with accuracies on validation folds in the place of those on test folds."""
+    """The result with accuracies on validation folds instead of those on test folds."""
     if result is None:
         return None
     validation: dict[str, float] = result["validation"]
-    return {name: value for name, value in result.items() if name not in ACCURACIES} | validation
+    return {name: value for name, value in result.items() if name not in known_numbers()} | validation
 
 
 def prior_of(data: str, root: Path | None = None) -> float:
-    """The chance that two of these graphs are of one class."""
+    """The probability that two of these graphs have the same class."""
     labels = load_graphs(data, root=root).labels
     if labels is None:
-        raise ValueError(f"the prior is what the classes say: expected graphs with labels, got {data}")
-    return collision(labels).tau_plus
+        raise ValueError(
+            f"the prior is computed from the classes: expected graphs with labels, got {data} without labels"
+        )
+    return collision(labels)
 
 
-def short_name(place: str) -> str:
-    """What a set of graphs is called in directories and tables."""
-    source = known_graphs(place)
-    return Path(place).expanduser().resolve().name if source is None else source.name
+def short_name(path: str) -> str:
+    """The name of a set of graphs in directories and tables."""
+    source = known_graphs(path)
+    return Path(path).expanduser().resolve().name if source is None else source.name
 
 
-def as_text(settings: Sequence[Setting], probe: str = "svm_scaled") -> str:
+def as_text(results: Sequence[VariantResult]) -> str:
     """The table for a terminal, one part for each set of graphs."""
     parts = []
-    for data in dict.fromkeys(setting.data for setting in settings):
-        rows = [["variant", "plain, %", "PUCL less plain", "oracle less plain", "floored"]]
+    for data in dict.fromkeys(each.data for each in results):
+        rows = [["variant", "plain, %", "PUCL minus plain", "oracle minus plain", "floored"]]
         rows += [
-            [
-                each.variant,
-                str(each.plain),
-                str(each.pucl),
-                str(each.oracle),
-                percent(each.floored, 0),
-            ]
-            for each in settings
-            if each.data == data and each.probe == probe
+            [each.variant, str(each.plain), str(each.pucl), str(each.oracle), percent(each.floored, 0)]
+            for each in results
+            if each.data == data and each.probe == YARDSTICK
         ]
         parts.append(f"{data}, validation accuracy\n{table(rows)}")
     return "\n\n".join(parts)
 
 
-def _rows(data: str, variant: Mapping[str, Any], prior: float) -> dict[str, RunConfig]:
-    changes = {name: value for name, value in variant.items() if name != "tilt"}
-    base: dict[str, Any] = {"monitor": 0, "probes": ",".join(PROBES)} | changes
-    tilt = {"beta": variant["tilt"]} if "tilt" in variant else {}
-    corrected = {"alpha": prior, "c": LABEL_FREQUENCY} | tilt
-    return {
-        PLAIN: recipe("infograph", data, correction=PLAIN, **base),
-        "pucl": recipe("infograph", data, correction="pucl", settings=corrected, **base),
-        ORACLE: recipe("infograph", data, correction=ORACLE, settings=tilt, **base),
+def rows_at(prior: float, *, tilt: float = 0.0, **changes: Any) -> dict[str, dict[str, Any]]:
+    """The rows of Table 2 in other settings, with the same prior for all corrections.
+
+    Args:
+        prior: Probability that two graphs have the same class.
+        tilt: beta of PUCL and of the oracle.
+        changes: Changes to the reference settings.
+    """
+    tilted = {"beta": tilt} if tilt else {}
+    rows: dict[str, dict[str, Any]] = {
+        "untrained": {"correction": UNTRAINED},
+        BASE: {"correction": PLAIN},
+        "+DEB": {"correction": "deb", "settings": {"tau_plus": prior}},
+        "+Hard": {"correction": "hard", "settings": {"tau_plus": prior, "beta": 1.0}},
+        "+Ring": {"correction": "ring"},
+        "+PUCL": {"correction": "pucl", "settings": {"alpha": prior, "c": LABEL_FREQUENCY} | tilted},
+        "oracle": {"correction": ORACLE, "settings": tilted},
     }
-
-
-def _setting(
-    data: str, variant: str, probe: str, rows: Mapping[str, Mapping[int, dict[str, Any]]], *, seeds: Sequence[int]
-) -> Setting:
-    values = {row: [100 * by_seed[seed]["validation"][probe] for seed in seeds] for row, by_seed in rows.items()}
-    floored = [rows["pucl"][seed].get("floored", 0.0) for seed in seeds]
-    return Setting(
-        data=data,
-        variant=variant,
-        probe=probe,
-        plain=Spread.of(values[PLAIN]),
-        pucl=Difference.between(values["pucl"], values[PLAIN]),
-        oracle=Difference.between(values[ORACLE], values[PLAIN]),
-        floored=sum(floored) / len(floored),
-    )
+    return {name: changes | row for name, row in rows.items()}

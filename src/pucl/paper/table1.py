@@ -7,56 +7,44 @@ from typing import Any
 
 from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose, field_names
 from pucl.data.root import data_root
-from pucl.frameworks import FRAMEWORKS as KINDS
 from pucl.frameworks.recipes import recipe
 from pucl.images.registry import SOURCES
 from pucl.runs.tables import Part
 
 FRAMEWORKS = ("simclr", "cmc", "moco")
 DATA = ("cifar10", "cifar100", "stl10")
-STAND_IN = "digits"  # Bundled, for a quick look where the real set is not there.
-STAND_IN_VIEWS = {"flip": 0.0, "crop": 0.4}  # A digit in a mirror is no digit, and half a 9 is a 0.
+STAND_IN = "digits"  # Bundled, for a quick look without the real data.
+STAND_IN_VIEWS = {"flip": 0.0, "crop": 0.4}  # A mirrored digit is not a digit, and half a 9 is a 0.
 BASE = "plain"
 
 PRIORS = {"cifar10": (0.12, 0.1), "cifar100": (0.05, 0.1), "stl10": (0.15, 0.1), STAND_IN: (0.12, 0.1)}
-"""alpha and c: the paper's best for CIFAR10 and STL10; it does not tell that for CIFAR100."""
+"""alpha and c: the paper's best for CIFAR10 and STL10. The paper does not report them for CIFAR100."""
 
 TAU_PLUS = {"cifar10": 0.1, "cifar100": 0.05, "stl10": 0.1, STAND_IN: 0.1}
-"""Of DEB and Hard, as their authors have it."""
+"""tau+ of DEB and Hard, as their authors have it."""
 
-OTHER_TEMPERATURE = {"simclr": 0.2, "moco": 0.2, "cmc": 0.2}
-"""Plain is given another temperature too: a table that tunes one row and not the others proves nothing."""
+OTHER_TEMPERATURE = 0.2
+"""A second temperature for plain: a comparison that tunes one row only would prove nothing."""
 
 TILT = 2.0
-"""Beta of the tilted PUCL."""
+"""beta of the tilted PUCL."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How much work a table may be.
+    """The amount of work for a table."""
 
-    Args:
-        purpose: For whom, in a few words.
-        recipe: Where settings start from.
-        changes: In those.
-        by_framework: More changes, of a framework alone.
-        seeds: How many.
-        more_seeds: Of a framework on some data, where there are to be more.
-        stand_in: Whether bundled data may take the place of a set that is not there.
-    """
-
-    purpose: str
+    purpose: str  # For the help text.
     recipe: str
-    changes: dict[str, Any] = field(default_factory=dict)
-    by_framework: dict[str, dict[str, Any]] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)  # To the recipe.
     seeds: int = 3
-    more_seeds: dict[tuple[str, str], int] = field(default_factory=dict)
-    stand_in: bool = False
+    more_seeds: dict[tuple[str, str], int] = field(default_factory=dict)  # By framework and data.
+    stand_in: bool = False  # Whether bundled data may replace a data set that is missing.
 
     def settings(self, framework: str, data: str) -> dict[str, Any]:
-        """What is changed in the recipe for a framework on some data."""
-        own = field_names(KINDS[framework].config)
-        given = self.changes | self.by_framework.get(framework, {}) | (STAND_IN_VIEWS if data == STAND_IN else {})
+        """The changes to the recipe that are settings of this framework and data."""
+        own = field_names(type(recipe(framework, data)))
+        given = self.changes | (STAND_IN_VIEWS if data == STAND_IN else {})
         return {name: value for name, value in given.items() if name in own}
 
 
@@ -114,7 +102,7 @@ AUTHORS: dict[str, dict[str, dict[str, float]]] = {
     },
     "moco": {"cifar10": {"plain": 90.7}},
 }
-"""What the programs' own authors report at nominally the same setting (DCL, HCL, BCL; MoCo: ResNet-18, 800 epochs)."""
+"""Results of the methods' authors at nominally the same setting (DCL, HCL, BCL; MoCo: ResNet-18, 800 epochs)."""
 
 ROWS = (UNTRAINED, "plain", "plain, other t", "+DEB", "+Hard", "+Ring", "+PUCL", "+PUCL tilted", ORACLE)
 
@@ -129,16 +117,16 @@ def parts_of_table1(
     changes: Mapping[str, Any] | None = None,
     root: Path | None = None,
 ) -> list[Part]:
-    """What to run.
+    """The runs of Table 1.
 
     Args:
-        budget: Out of `BUDGETS`.
-        frameworks: Which, of `FRAMEWORKS`.
-        data: Which, of `DATA`, or paths.
-        rows: Which, of `ROWS`.
-        seeds: How many, from 0; None for what the budget has.
-        changes: In the settings of the budget.
-        root: Where data are, to see which are there.
+        budget: A key of `BUDGETS`.
+        frameworks: Some of `FRAMEWORKS`.
+        data: Some of `DATA`, or paths.
+        rows: Some of `ROWS`.
+        seeds: Number of seeds, from 0; None for the number of the budget.
+        changes: Changes to the settings of the budget.
+        root: Directory of the data, to look for data sets.
     """
     choose("budget", budget, BUDGETS)
     for name in frameworks:
@@ -149,36 +137,37 @@ def parts_of_table1(
     plan = BUDGETS[budget]
     present = [name for name in data if not plan.stand_in or is_there(name, root)]
     absent = [name for name in data if name not in present]
-    places = dict.fromkeys(present, "")
+    notes = dict.fromkeys(present, "")
     if absent:
-        places[STAND_IN] = (
+        notes[STAND_IN] = (
             f"bundled, in place of {', '.join(absent)}, which {'is' if len(absent) == 1 else 'are'} absent"
         )
     return [
         Part(
-            name=f"{framework}-{Path(place).name}",
-            rows={row: _config(row, framework, place, plan, dict(changes or {})) for row in rows},
+            name=f"{framework}-{Path(name).name}",
+            rows={row: _config(row, framework, name, plan, dict(changes or {})) for row in rows},
             base=BASE,
-            seeds=plan.more_seeds.get((framework, place), plan.seeds) if seeds is None else seeds,
+            seeds=plan.more_seeds.get((framework, name), plan.seeds) if seeds is None else seeds,
             published={
-                "paper": PAPER[framework].get(place, {}),
-                "authors": AUTHORS.get(framework, {}).get(place, {}),
+                "paper": PAPER[framework].get(name, {}),
+                "authors": AUTHORS.get(framework, {}).get(name, {}),
             },
+            yardstick="linear",
             note=note,
         )
-        for place, note in places.items()
+        for name, note in notes.items()
         for framework in frameworks
     ]
 
 
 def _config(row: str, framework: str, data: str, budget: Budget, changes: dict[str, Any]) -> RunConfig:
-    """One row: its correction, and what else makes it."""
+    """The configuration of one row."""
     alpha, c = PRIORS.get(data, PRIORS["cifar10"])
     tau_plus = TAU_PLUS.get(data, TAU_PLUS["cifar10"])
     kinds: dict[str, dict[str, Any]] = {
         UNTRAINED: {"correction": UNTRAINED},
         "plain": {"correction": PLAIN},
-        "plain, other t": {"correction": PLAIN, "temperature": OTHER_TEMPERATURE[framework]},
+        "plain, other t": {"correction": PLAIN, "temperature": OTHER_TEMPERATURE},
         "+DEB": {"correction": "deb", "settings": {"tau_plus": tau_plus}},
         "+Hard": {"correction": "hard", "settings": {"tau_plus": tau_plus, "beta": 1.0}},
         "+Ring": {"correction": "ring"},
@@ -191,6 +180,6 @@ def _config(row: str, framework: str, data: str, budget: Budget, changes: dict[s
 
 
 def is_there(name: str, root: Path | None) -> bool:
-    """Whether data can be had without fetching them: a path, or a known set that was got."""
+    """Whether the data need no download: a path, or a known data set that is stored."""
     source = SOURCES.get(name)
-    return source is None or not source.forms or source.find(data_root(root)) is not None
+    return source is None or source.find(data_root(root)) is not None

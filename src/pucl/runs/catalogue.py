@@ -1,4 +1,4 @@
-"""Which runs there are, in a directory and below it."""
+"""Find the runs in a directory and below it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,27 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from pucl.config import RunConfig
+from pucl.evaluation import numbers_in
 from pucl.records import DamagedError
 from pucl.runs.collection import RUNS, Collection, Run, read_run
 from pucl.runs.directory import RunDirectory
-from pucl.runs.lines import PROBES
 
 FINISHED, BEGUN, WAITING, DAMAGED = "finished", "begun", "waiting", "damaged"
 STATES = (FINISHED, BEGUN, WAITING, DAMAGED)
-"""Of a run: with a result; with a checkpoint or metrics; with nothing but its configuration; or not to be read."""
+"""States of a run: it has a result; a checkpoint or metrics; only a configuration; or it cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One run that was found.
+    """A run that was found.
 
     Args:
-        path: Its directory; of a damaged line of a collection, the file.
-        state: Out of `STATES`.
-        config: What it is; None where that cannot be read.
-        result: What it came to; None where it has come to nothing yet.
-        problem: Why it cannot be read; empty where it can.
-        collection: Where its record is, if it has no directory.
+        path: Its directory; for a damaged line of a collection, the file.
+        result: Its result; None if it is not finished.
+        problem: Why it cannot be read; empty if it can.
+        collection: The collection that holds its record, if it has no directory.
     """
 
     path: Path
@@ -38,17 +36,17 @@ class Entry:
 
     @property
     def accuracy(self) -> tuple[str, float] | None:
-        """The main classifier and its accuracy, 0 to 1."""
-        found = [(probe, self.result[probe]) for probe in PROBES if self.result and probe in self.result]
-        return found[0] if found else None
+        """The first number of a probe, by its name in the result; None if there is none."""
+        result = self.result or {}
+        return next(((name, result[name]) for name in numbers_in([result])), None)
 
     def matches(self, wanted: Mapping[str, str]) -> bool:
-        """Whether all these fields of the configuration, or settings of the correction, have these values."""
+        """Whether all these fields of the configuration or settings of the correction have these values."""
         if self.config is None:
             return not wanted
         fields = self.config.as_json() | self.config.all_settings()
         known: dict[str, list[Any]] = {name: [value] for name, value in fields.items()}
-        known["data"].append(Path(self.config.data).name)  # As tables have it.
+        known["data"].append(Path(self.config.data).name)  # The name that tables show.
         return all(any(_same(have, value) for have in known.get(name, [])) for name, value in wanted.items())
 
     def run(self) -> Run:
@@ -58,7 +56,7 @@ class Entry:
         return self.collection.run(self.path.relative_to(self.collection.directory).as_posix())
 
     def as_json(self) -> dict[str, Any]:
-        """The same in types that JSON knows."""
+        """The values for a record."""
         return {
             "path": str(self.path),
             "state": self.state,
@@ -69,12 +67,12 @@ class Entry:
 
 
 def find_runs(top: Path) -> Iterator[Entry]:
-    """All runs in a directory and below it, by name: directories of runs, and what only a collection has.
+    """All runs in a directory and below it, sorted by path: directories of runs, and runs that only a collection has.
 
-    A damaged run is reported as such and not touched.
+    A damaged run has the state `DAMAGED`. No file is changed.
     """
     if not top.is_dir():
-        raise ValueError(f"{top} is where runs are looked for: expected a directory, got {_what(top)}")
+        raise ValueError(f"{top} is the directory to search for runs: expected a directory, got {_what(top)}")
     found = {file.parent: _entry(file.parent) for file in _visible(top, "config.json")}
     damaged = []
     for file in _visible(top, RUNS):
@@ -82,12 +80,12 @@ def find_runs(top: Path) -> Iterator[Entry]:
             if entry.config is None:
                 damaged.append(entry)
             else:
-                found.setdefault(entry.path, entry)  # A directory has more than the collection that is made of it.
+                found.setdefault(entry.path, entry)  # A directory has more files than the collection.
     yield from sorted([*found.values(), *damaged], key=lambda entry: entry.path)
 
 
 def _visible(top: Path, name: str) -> list[Path]:
-    """Files of this name; those below a hidden directory are of copies that were never completed."""
+    """Files of this name, except below hidden directories, which are incomplete copies."""
     return [file for file in top.rglob(name) if not any(part.startswith(".") for part in file.relative_to(top).parts)]
 
 
@@ -117,7 +115,7 @@ def _entry(path: Path) -> Entry:
 
 
 def _same(have: Any, wanted: str) -> bool:
-    """Whether a value is what was written on a command line: 0.1 is .10, and none is nothing."""
+    """Whether a value equals a word of a command line: 0.1 equals .10."""
     if str(have).lower() == wanted.lower():
         return True
     try:

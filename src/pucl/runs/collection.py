@@ -1,4 +1,4 @@
-"""A collection: the records of many finished runs in three files, to keep, to send and to read without their encoders.
+"""A collection: the records of many finished runs in three files, without their encoders.
 
     runs.jsonl          a line for each run: its path, configuration and result, and the id of its environment
     metrics.jsonl.gz    a line for each epoch of each run: the path of the run, and the metrics
@@ -83,12 +83,7 @@ def read_run(path: Path) -> Run:
 
 
 def write_collection(out: Path, runs: Mapping[str, Run]) -> None:
-    """Write finished runs as a collection. The same runs always give the same bytes.
-
-    Args:
-        out: The directory for the three files.
-        runs: By path below the directory.
-    """
+    """Write finished runs as a collection. The same runs always give the same bytes."""
     lines, epochs, environments = [], [], {}
     for path, run in runs.items():
         if run.result is None:
@@ -199,12 +194,7 @@ def open_collection(directory: Path) -> Collection | None:
 
 
 def check_below(path: str, file: Path) -> None:
-    """Refuse a path that leads out of the directory of its record, so that nothing outside is read.
-
-    Args:
-        path: Of a run, as the record has it.
-        file: The record.
-    """
+    """Refuse a path that leads out of the directory of its record, so that nothing outside is read."""
     if Path(path).is_absolute() or ".." in Path(path).parts:
         raise DamagedError(file, f"runs are below it: expected a relative path, got {path!r}")
 

@@ -1,4 +1,4 @@
-"""The directory of a run: its record, and the only thing that reports read."""
+"""The directory of a run. It is the run's record: reports read this and nothing else."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
 
 class RunResult(TypedDict, total=False):
-    """What a finished run came to; it may hold more than this."""
+    """The result of a finished run; it may hold more than this."""
 
     seconds: Required[float]
     svm: float
@@ -57,52 +57,34 @@ class EpochMetrics(TypedDict, total=False):
 
 
 class RunDirectory:
-    """Where one run keeps configuration, environment, metrics, checkpoint, encoder, embeddings and result.
+    """The files of one run: configuration, environment, metrics, checkpoint, encoder, embeddings and result.
 
     Args:
-        path: The directory; made when it is first used.
+        path: The directory. It is created when it is first used.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def checkpoint(self) -> Path:
-        """The state of the training."""
-        return self.path / "checkpoint.pt"
-
-    @property
-    def weights(self) -> Path:
-        """Encoder and head."""
-        return self.path / "encoder.safetensors"
-
-    @property
-    def embeddings(self) -> Path:
-        """What the encoder makes of all samples."""
-        return self.path / "embeddings.npz"
-
-    @property
-    def metrics(self) -> Path:
-        """One line of JSON for each epoch."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Where TensorBoard's events go, if they are wanted."""
-        return self.path / "tensorboard"
+        self.checkpoint = path / "checkpoint.pt"
+        self.weights = path / "encoder.safetensors"
+        self.embeddings = path / "embeddings.npz"
+        self.metrics = path / "metrics.jsonl"  # One line for each epoch.
+        self.tensorboard = path / "tensorboard"
 
     @contextmanager
     def claimed(self, config: RunConfig, *, device: torch.device) -> Iterator[None]:
-        """Use the directory for this run alone, or say why that cannot be."""
+        """Lock the directory for this run, and write its configuration and environment.
+
+        Raises:
+            ValueError: If the directory is in use, or holds another run or something else.
+        """
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} is to hold a run: expected a directory or a new name, got a file")
-        passing = {self.path / ".lock", self.path / PROGRESS, *left_parts(self.path)}
-        held = set(self.path.iterdir()) - passing if self.path.exists() else set()
+            raise ValueError(f"{self.path} is the directory of a run: expected a directory or a new name, got a file")
+        temporary = {self.path / ".lock", self.path / PROGRESS, *left_parts(self.path)}
+        held = set(self.path.iterdir()) - temporary if self.path.exists() else set()
         if held and not (self.path / "config.json").exists():
-            raise ValueError(
-                f"{self.path} holds something else than a run of pucl: choose another directory with --out"
-            )
-        other = self.config() if held else config  # Other programs have files of that name too.
+            raise ValueError(f"{self.path} holds files that are not a run of pucl: choose another directory with --out")
+        other = self.config() if held else config  # Raises if another program wrote the config.json.
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
             try:
@@ -110,10 +92,15 @@ class RunDirectory:
             except BlockingIOError:
                 raise ValueError(f"{self.path} is in use by another process that runs the same") from None
             for part in left_parts(self.path):
-                part.unlink(missing_ok=True)  # Of a process that was killed: others do not get so far as here.
-            # A run that came to nothing, such as one with a setting that cannot be, is nobody's loss.
+                part.unlink(missing_ok=True)  # Left by a killed process: a running one would hold the lock.
+            # A run without checkpoint, metrics or result may be overwritten.
             if self.begun and other != config:
-                differences = _differences(other, config)
+                there, here = other.as_json(), config.as_json()
+                differences = ", ".join(
+                    f"{name} is {there[name]!r} there and {here[name]!r} here"
+                    for name in there
+                    if name in here and there[name] != here[name]
+                )
                 raise ValueError(f"{self.path} holds another run: {differences}; choose another directory with --out")
             try:
                 if not self.begun:
@@ -127,33 +114,21 @@ class RunDirectory:
                 raise
 
     def _clear(self) -> None:
-        """Leave nothing of a run that came to nothing, such as one whose data are not there."""
+        """Remove a run that failed before its first checkpoint, such as one whose data are missing."""
         shutil.rmtree(self.tensorboard, ignore_errors=True)
-        known = (self.weights, self.embeddings, *(self.path / name for name in (PROGRESS, "environment.json")))
-        for file in (*known, self.path / "config.json", self.path / ".lock"):  # The lock last: until then it is ours.
-            file.unlink(missing_ok=True)
-        with suppress(OSError):  # Somebody else's file is a reason to stay.
+        # The lock last: it protects the other files.
+        for name in (self.weights.name, self.embeddings.name, PROGRESS, "environment.json", "config.json", ".lock"):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # The directory stays if it has other files.
             self.path.rmdir()
 
     @property
     def begun(self) -> bool:
-        """Whether there is something to go on from, or to return."""
+        """Whether there is a checkpoint, metrics or a result."""
         return any(path.exists() for path in (self.checkpoint, self.metrics, self.path / "result.json"))
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a process has claimed the directory."""
-        try:
-            with (self.path / ".lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
-
     def config(self) -> RunConfig:
-        """What the run is."""
+        """The configuration."""
         file = self.path / "config.json"
         try:
             return read_config(read_record(file, dict))
@@ -165,19 +140,19 @@ class RunDirectory:
             raise DamagedError(file, str(error)) from error
 
     def _missing(self) -> str:
-        """What is here instead of a run."""
+        """Why this is no run, in words."""
         if not self.path.is_dir():
             return "there is no such directory"
         below = next(self.path.rglob("config.json"), None)
         return "it has no config.json" + (f"; there are runs below it, such as {below.parent}" if below else "")
 
     def result(self) -> dict[str, Any] | None:
-        """What the run came to; None while it is not finished."""
+        """The result; None if the run is not finished."""
         file = self.path / "result.json"
         return cast(dict[str, Any], read_record(file, RunResult)) if file.exists() else None
 
     def state(self) -> Checkpoint | None:
-        """The state of the training at its last checkpoint; None before the first."""
+        """The last checkpoint; None if there is none."""
         return load_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
@@ -185,22 +160,24 @@ class RunDirectory:
         return cast(list[dict[str, Any]], read_lines(self.metrics, EpochMetrics)) if self.metrics.exists() else []
 
     def environment(self) -> dict[str, Any]:
-        """With what the run was made; empty where that was not written down."""
+        """Versions, machine and device of the run; empty if they were not recorded."""
         file = self.path / "environment.json"
         return read_record(file, dict) if file.exists() else {}
 
-    def keep_metrics(self, history: list[dict[str, Any]]) -> None:
-        """Write the metrics anew: after a resume, epochs past the checkpoint are run again."""
+    def save_metrics(self, history: list[dict[str, Any]]) -> None:
+        """Write all metrics again: after a resume, epochs past the checkpoint are repeated."""
         write_whole(self.metrics, "".join(json.dumps(line) + "\n" for line in history).encode())
 
-    def keep_embeddings(self, parts: dict[str, Any]) -> None:
-        """Write embeddings and labels."""
+    def finish(self, result: dict[str, Any], embeddings: dict[str, Any]) -> None:
+        """Write embeddings and result, and remove the checkpoint."""
         with whole_file(self.embeddings) as file:
-            np.savez(file, **parts)
+            np.savez(file, **embeddings)
+        write_json(self.path / "result.json", result)
+        self.checkpoint.unlink(missing_ok=True)
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """With what a run was made."""
+    """Versions, machine and device, for the record."""
     return {
         "pucl": pucl.__version__,
         "torch": str(torch.__version__),
@@ -212,10 +189,3 @@ def environment(device: torch.device) -> dict[str, Any]:
         "processes": processes.world_size(),
         "threads": torch.get_num_threads(),
     }
-
-
-def _differences(one: RunConfig, other: RunConfig) -> str:
-    before, after = one.as_json(), other.as_json()
-    return ", ".join(
-        f"{name} is {before[name]!r} there and {after[name]!r} here" for name in before if before[name] != after[name]
-    )

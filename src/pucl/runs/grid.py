@@ -1,16 +1,12 @@
-"""Many runs: what is finished is skipped, what was interrupted goes on, and one that fails does not stop the rest."""
+"""Run many trainings: skip finished ones, resume interrupted ones, and continue when one fails."""
 
-import os
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,83 +14,33 @@ from pucl import processes, signals
 from pucl.config import RunConfig
 from pucl.devices import usable_cores
 from pucl.progress import duration
-from pucl.runs.cluster import ray_cluster
-from pucl.runs.collection import RUNS
-from pucl.runs.dashboard import Dashboard, Positions
+from pucl.runs.collection import RUNS, Run, read_run, write_collection
 from pucl.runs.directory import RunDirectory
-from pucl.runs.display import PROGRESS, Display, ProgressWriter
-from pucl.runs.reuse import bring_finished, on_same_data
-from pucl.runs.run import SILENT, check_checkpoint_seconds, run
-from pucl.runs.workers import job_of_worker, start_worker, stop_of_driver
+from pucl.runs.display import PROGRESS, SILENT, Dashboard, Display, ProgressWriter
+from pucl.runs.jobs import Done, Job, Outlook, Result
+from pucl.runs.reuse import copy_finished, same_data_checker
+from pucl.runs.run import check_checkpoint_seconds, run
+from pucl.runs.workers import LOOK_SECONDS, job_of_worker, local_workers, ray_workers
 from pucl.texts import counted
 
-NOWHERE: Positions = {}
-MOST_DEATHS = 3  # Of workers, one after the other without a job done in between.
-GOES_ON = "what was going on is saved; the same command goes on with it"
-
-
-Result = dict[str, Any]
-"""What a run came to, as its record has it."""
-
-Kind = tuple[str, str, str, int]
-"""Framework, data, correction and epochs."""
+MOST_DEATHS = 3  # Deaths of workers in a row, without a finished job in between.
+SAVED = "unfinished runs are saved; the same command resumes them"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One run of a grid.
+class Resources:
+    """What the runs of a grid may use.
 
     Args:
-        name: What it is called while it goes on.
-        place: Its directory below that of the grid.
-        config: What to run.
-        row: The row of the table that it belongs to, as it is shown.
-        part: The part of the table, as it is shown; empty where a table has one part.
-    """
-
-    name: str
-    place: str
-    config: RunConfig
-    row: str = ""
-    part: str = ""
-
-    @property
-    def kind(self) -> Kind:
-        """Runs of one kind take about the same time."""
-        return self.config.framework, self.config.data, self.config.correction, self.config.epochs
-
-
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """What a job came to.
-
-    Args:
-        job: The job.
-        result: Its result; None if it failed.
-        error: What went wrong; None if nothing did.
-        seconds: How long it took now; 0 where it was finished before.
-    """
-
-    job: Job
-    result: Result | None
-    error: str | None
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Means:
-    """With what jobs are run.
-
-    Args:
-        root: Where data are.
-        device: Where to train; see `pucl.devices.choose_device`.
-        compiled: Let torch.compile translate encoder and head first.
-        workers: How many runs at a time, each in a process of its own with its share of the cores.
-        ray: Address of a Ray cluster to run on, or ``"local"`` to start one here; None for this machine's cores. The
-            runs' directory and the data must be there on every machine, under the same paths.
-        tensorboard: Write metrics as TensorBoard's events as well.
-        checkpoint_seconds: How much work of a run a kill may cost at most.
-        reuse: Directories whose finished runs are copied where a job is the same, in place of running it once more.
+        root: The directory of data sets.
+        device: The device to train on; see `pucl.devices.choose_device`.
+        compiled: Compile encoder and head with torch.compile first.
+        workers: Number of runs at a time, each in its own process with its share of the cores.
+        ray: Address of a Ray cluster to run on, or ``"local"`` to start one here; None for the cores of this machine.
+            All machines of the cluster must have the runs' directory and the data under the same paths.
+        tensorboard: Also write metrics as TensorBoard events.
+        checkpoint_seconds: Time between checkpoints: the work that a kill may cost at most.
+        reuse: Directories whose finished runs are copied instead of repeated, if their configuration is the same.
     """
 
     root: Path | None = None
@@ -108,271 +54,221 @@ class Means:
 
     def __post_init__(self) -> None:
         if self.workers < 1:
-            raise ValueError(f"workers is how many runs go on at a time: expected at least 1, got {self.workers}")
+            raise ValueError(f"workers is the number of runs at a time: expected at least 1, got {self.workers}")
         check_checkpoint_seconds(self.checkpoint_seconds)
 
+    @property
+    def threads(self) -> int:
+        """Threads of each worker, by the cores of this machine."""
+        return max(1, usable_cores() // self.workers)
 
-def run_grid(jobs: Sequence[Job], out: Path, means: Means, display: Display = SILENT) -> list[Done]:
-    """Run all jobs; what each came to, in their order.
+
+def run_grid(jobs: Sequence[Job], out: Path, resources: Resources, display: Display = SILENT) -> list[Done]:
+    """Run all jobs, and return how each ended, in their order.
 
     Args:
         jobs: What to run, in this order.
-        out: Where the runs are kept, each in a directory of its own.
-        means: With what.
-        display: Shows how it goes.
+        out: The directory of the grid; each run has its own directory below it.
+        resources: What the runs may use.
+        display: Shows the progress.
     """
-    if len({job.place for job in jobs}) < len(jobs):
-        raise ValueError("runs are kept in directories of their own: expected a place for each job, got one twice")
-    same = on_same_data(means.root)
-    if means.reuse:
-        wanted = {job.place: job.config for job in jobs}
-        brought = processes.from_first(lambda: bring_finished(wanted, out, means.reuse, same))
-        display.say(f"{len(brought.copied)} of {len(jobs)} runs are copied from {', '.join(map(str, means.reuse))}")
-        if brought.collected:
-            display.say(f"{counted(brought.collected, 'run')} there only in {RUNS}, without an encoder: run again")
-    done = {} if processes.world_size() > 1 else _finished(jobs, out, same)
-    if done:
-        display.say(f"{len(done)} of {len(jobs)} runs are finished already")
-    left = [job for job in jobs if job.place not in done]
-    ahead = Outlook(left, means.workers)
-    alone = (means.ray is None and min(means.workers, len(left)) <= 1) or processes.world_size() > 1 or not left
+    if len({job.path for job in jobs}) < len(jobs):
+        raise ValueError("each run has its own directory: expected a path for each job, got one twice")
+    done = _finished_before(jobs, out, resources, display)
+    left = [job for job in jobs if job.path not in done]
+    outlook = Outlook(left, resources.workers)
+    alone = (resources.ray is None and min(resources.workers, len(left)) <= 1) or processes.world_size() > 1 or not left
     dashboard = None
     if display.area and display.area.live and left:
-        names = {job.place: job.name for job in jobs}
-        rows = {job.place: (job.row, job.part) for job in jobs}
-        dashboard = Dashboard(display.area, names, rows, out, means.workers, ahead.left, display.score)
-        for place, each in done.items():
-            dashboard.finish(place, each.result)
+        names = {job.path: job.name for job in jobs}
+        rows = {job.path: (job.row, job.part) for job in jobs}
+        dashboard = Dashboard(display.area, names, rows, out, resources.workers, outlook.left, display.score)
+        for path, each in done.items():
+            dashboard.finish(path, each.result)
     with dashboard or nullcontext():
         if alone:
-            going = _one_by_one(left, out, means, display, dashboard)
-        elif means.ray is None:
-            going = _side_by_side(left, out, means, dashboard)
+            ending = _one_by_one(left, out, resources, display, dashboard)
         else:
-            going = _on_ray(means.ray, left, out, means, dashboard)
-        for each in going:
-            done[each.job.place] = each
-            ahead.note(each)
+            ending = _side_by_side(left, out, resources, dashboard)
+        for each in ending:
+            done[each.job.path] = each
+            outlook.note(each)
             words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
             if dashboard is not None:
-                dashboard.finish(each.job.place, each.result)
+                dashboard.finish(each.job.path, each.result)
                 if each.error:
                     dashboard.say(f"{each.job.name}: {words}")
             elif each.error or not alone:
-                rest = f"; {ahead.left()}" if len(done) < len(jobs) else ""
+                rest = f"; {outlook.left()}" if len(done) < len(jobs) else ""
                 display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
-    return [done[job.place] for job in jobs]
+    return [done[job.path] for job in jobs]
 
 
-class Outlook:
-    """How long the rest of a grid will take.
-
-    Args:
-        jobs: All jobs.
-        workers: How many at a time.
-    """
-
-    def __init__(self, jobs: Sequence[Job], workers: int) -> None:
-        self._waiting = {job.place: job.kind for job in jobs}
-        self._workers = workers
-        self._took: dict[Kind, list[float]] = {}
-        self._lock = threading.Lock()  # The dashboard asks from another thread.
-
-    def note(self, done: Done) -> None:
-        """Learn from a job that is done."""
-        with self._lock:
-            del self._waiting[done.job.place]
-            if done.error is None:
-                self._took.setdefault(done.job.kind, []).append(max(done.seconds, _whole_seconds(done.result or {})))
-
-    def left(self, positions: Positions = NOWHERE) -> str:
-        """The rest in words: by what runs of the same kind took, or else by the mean.
-
-        Args:
-            positions: Of jobs that go on. Before the first is done, these say how long one takes.
-        """
-        with self._lock:
-            everything = [seconds for kind in self._took.values() for seconds in kind]
-            everything = everything or [rest / (1 - share) for share, rest in positions.values() if share < 1]
-            if not everything:
-                return f"{len(self._waiting)} to go"
-            mean = sum(everything) / len(everything)
-            means = {kind: sum(values) / len(values) for kind, values in self._took.items()}
-            going = {place: rest for place, (_, rest) in positions.items() if place in self._waiting}
-            ahead = [going.get(place, means.get(kind, mean)) for place, kind in self._waiting.items()]
-        together = min(self._workers, len(ahead)) or 1
-        return f"about {duration(max([sum(ahead) / together, *going.values()]))} left"
-
-
-def _whole_seconds(result: Result) -> float:
-    """What a run took in all, where it was begun by an earlier call too."""
-    return float(result.get("seconds", 0.0) + result.get("evaluation_seconds", 0.0))
-
-
-def _finished(
-    jobs: Sequence[Job], out: Path, counts: Callable[[RunConfig, Result], bool] = lambda _config, _result: True
-) -> dict[str, Done]:
-    """The jobs that are finished, by place. Whatever else is there, damaged or of others, is for `run` to judge."""
-    done = {}
-    for job in jobs:
-        directory = RunDirectory(out / job.place)
-        with suppress(ValueError):
-            result = directory.result()
-            if result is not None and directory.config() == job.config and counts(job.config, result):
-                done[job.place] = Done(job=job, result=result, error=None, seconds=0.0)
+def _finished_before(jobs: Sequence[Job], out: Path, resources: Resources, display: Display) -> dict[str, Done]:
+    """Jobs that need no run, by path: copied from elsewhere, or finished by an earlier call."""
+    same_data = same_data_checker(resources.root)
+    if resources.reuse:
+        wanted = {job.path: job.config for job in jobs}
+        reused = processes.from_first(lambda: copy_finished(wanted, out, resources.reuse, same_data))
+        display.say(f"{len(reused.copied)} of {len(jobs)} runs are copied from {', '.join(map(str, resources.reuse))}")
+        if reused.collected:
+            display.say(f"{counted(reused.collected, 'run')} there only in {RUNS}, without an encoder: run again")
+    if processes.world_size() > 1:
+        return {}
+    done = _finished(jobs, out, same_data)
+    if done:
+        display.say(f"{len(done)} of {len(jobs)} runs are finished already")
     return done
 
 
+def _finished(
+    jobs: Sequence[Job], out: Path, same_data: Callable[[RunConfig, Result], bool] = lambda _config, _result: True
+) -> dict[str, Done]:
+    """Finished jobs, by path. All other directories, also damaged ones and those of other runs, are left to `run`."""
+    done = {}
+    for job in jobs:
+        directory = RunDirectory(out / job.path)
+        with suppress(ValueError):
+            result = directory.result()
+            if result is not None and directory.config() == job.config and same_data(job.config, result):
+                done[job.path] = Done(job=job, result=result, error=None, seconds=0.0)
+    return done
+
+
+def check_some_finished(done: Sequence[Done]) -> None:
+    """Raise the first error if all runs failed: most likely they share its cause."""
+    if all(each.error is not None for each in done):
+        raise ValueError(done[0].error)
+
+
+def collect_finished(out: Path, done: Sequence[Done], display: Display) -> None:
+    """Write the collection of a grid's finished runs beside their directories.
+
+    Args:
+        out: The directory of the grid.
+        done: Its runs.
+        display: Reports damaged runs, which are skipped.
+    """
+    runs: dict[str, Run] = {}
+    for each in done:
+        if each.result is not None:
+            try:
+                runs[each.job.path] = read_run(out / each.job.path)
+            except (ValueError, OSError) as error:
+                display.say(f"{each.job.name} is left out of the collection: {error}")
+    write_collection(out, runs)
+
+
 def _one_by_one(
-    jobs: Sequence[Job], out: Path, means: Means, display: Display, dashboard: Dashboard | None
+    jobs: Sequence[Job], out: Path, resources: Resources, display: Display, dashboard: Dashboard | None
 ) -> Iterator[Done]:
+    """Run jobs in this process."""
     for number, job in enumerate(jobs, 1):
         if dashboard is not None:
-            dashboard.send(job.place)
-            shown: Display = dashboard.writer(job.place)
+            dashboard.send(job.path)
+            shown: Display = dashboard.writer(job.path)
         else:
             shown = display.labelled(f"{job.name} ({number} of {len(jobs)})")
         try:
-            yield _run(job, out, means, shown)
+            yield _run(job, out, resources, shown)
         except KeyboardInterrupt as stop:
-            raise signals.Stopped(signals.signal_of(stop), GOES_ON) from stop
+            raise signals.Stopped(signals.signal_of(stop), SAVED) from stop
 
 
-def _side_by_side(jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
-    """Several at a time. A worker that dies ends the others too; their jobs continue from their checkpoints."""
-    from joblib.externals.loky import BrokenProcessPool  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-
-    left = {job.place: job for job in jobs}
+def _side_by_side(jobs: Sequence[Job], out: Path, resources: Resources, dashboard: Dashboard | None) -> Iterator[Done]:
+    """Run several jobs at a time. A worker that dies ends the others too; their jobs resume from checkpoints."""
+    left = {job.path: job for job in jobs}
     deaths = 0
     while left:
         before = len(left)
         try:
-            for done in _in_workers(list(left.values()), out, means, dashboard):
-                del left[done.job.place]
+            for done in _in_workers(list(left.values()), out, resources, dashboard):
+                del left[done.job.path]
                 yield done
         except BrokenProcessPool:
             deaths = deaths + 1 if len(left) == before else 0
-            if deaths == MOST_DEATHS:  # One of them takes all others with it, or there is no memory for several.
+            if deaths == MOST_DEATHS:  # One job kills all the others, or several at a time need too much memory.
                 break
     for job in left.values():
         try:
-            yield from _in_workers([job], out, means, dashboard)
+            yield from _in_workers([job], out, resources, dashboard)
         except BrokenProcessPool as error:
-            yield Done(job=job, result=None, error=_of_death(error), seconds=0.0)
+            yield Done(job=job, result=None, error=_death_in_words(error), seconds=0.0)
 
 
-def _of_death(error: BaseException) -> str:
-    """Why a job failed whose worker died, in words; the last line of the worker's traceback where there is one."""
-    words = "its process died again and again, alone too"
+def _death_in_words(error: BaseException) -> str:
+    """Why a job failed whose worker died: the last line of the worker's traceback, if there is one."""
+    words = "its process died several times, also when it ran alone"
     reason = str(error.__cause__ or "").strip().splitlines()
-    return f"{words}: {reason[-1]}" if reason else f"{words}, perhaps for want of memory"
+    return f"{words}: {reason[-1]}" if reason else f"{words}, perhaps for lack of memory"
 
 
-def _in_workers(jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
-    """In processes of this machine."""
-    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-    from joblib.externals.loky import BrokenProcessPool, get_reusable_executor  # noqa: PLC0415
-
-    threads = max(1, usable_cores() // means.workers)
-    with (
-        warnings.catch_warnings(),
-        stop_of_driver(lambda: any(RunDirectory(out / job.place).in_use for job in jobs)) as stop,
-        parallel_config(
-            backend="loky", inner_max_num_threads=threads, initializer=start_worker, initargs=(os.getpid(),)
-        ),
-    ):
-        # Where a run took much memory, a fresh worker takes the place of its own: nothing to worry anyone with.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        # No job is sent ahead, so that after a signal none is begun.
-        parallel = Parallel(n_jobs=means.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-        waiting = _sent(takewhile(lambda _: not stop.is_set(), jobs), dashboard)
-        grid = None if dashboard is None else dashboard.grid
+def _in_workers(jobs: Sequence[Job], out: Path, resources: Resources, dashboard: Dashboard | None) -> Iterator[Done]:
+    """Run jobs in worker processes. After a signal no job begins, and on this machine those that run are saved."""
+    waiting = list(reversed(jobs))
+    running: dict[Future[Done | None], Job] = {}
+    grid = None if dashboard is None else dashboard.grid
+    number, threads = min(resources.workers, len(jobs)), resources.threads
+    starting = local_workers(number, threads) if resources.ray is None else ray_workers(resources.ray, number, threads)
+    with starting as workers:
         try:
-            for done in parallel(delayed(_run_in_worker)(job, out, means, threads, grid) for job in waiting):
-                if done is not None:
-                    yield done
+            while running or (waiting and not workers.stop.is_set()):
+                while waiting and len(running) < number and not workers.stop.is_set():
+                    job = waiting.pop()
+                    if dashboard is not None:
+                        dashboard.send(job.path)
+                    running[workers.pool.submit(_run_in_worker, job, out, resources, threads, grid)] = job
+                for future in wait(running, LOOK_SECONDS, FIRST_COMPLETED).done:
+                    done = _done_of(future, running.pop(future))
+                    if done is not None:
+                        yield done
+                workers.pass_on_signals()
         except BrokenProcessPool:
-            if not stop.is_set():
+            workers.pass_on_signals()
+            if not workers.stop.is_set():
                 raise
-        if stop.is_set():
-            get_reusable_executor(kill_workers=True).shutdown(kill_workers=True)  # Signals may still wait in workers.
-            raise stop.exception(GOES_ON)
+        if workers.stop.is_set():
+            raise workers.stop.exception(SAVED)
 
 
-def _sent(jobs: Iterable[Job], dashboard: Dashboard | None) -> Iterator[Job]:
-    """The same jobs; the dashboard is told when one is taken."""
-    for job in jobs:
-        if dashboard is not None:
-            dashboard.send(job.place)
-        yield job
+def _done_of(future: "Future[Done | None]", job: Job) -> Done | None:
+    """How a job ended in a worker; None if a signal stopped it."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise
+    except Exception as error:  # Of Ray, about a worker that died.
+        return Done(job=job, result=None, error=f"{type(error).__name__}: {error}", seconds=0.0)
 
 
-def _on_ray(address: str, jobs: Sequence[Job], out: Path, means: Means, dashboard: Dashboard | None) -> Iterator[Done]:
-    """On a Ray cluster. Its joblib backend gives all results at the end, so on the way their files are looked for."""
-    from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (an extra)
-
-    threads = max(1, usable_cores() // means.workers)
-    judged = set(_finished(jobs, out))  # Of other data, or they would not be here: their workers say so.
-    told = set(judged)
-    with (
-        ray_cluster(address, means.workers * threads),
-        parallel_config(backend="ray", ray_remote_args={"num_cpus": threads}),
-    ):
-        parallel = Parallel(n_jobs=means.workers, batch_size=1)
-        grid = None if dashboard is None else dashboard.grid
-        tasks = [delayed(_run_in_worker)(job, out, means, threads, grid) for job in jobs]
-        everything = _in_background(lambda: parallel(tasks))
-        while not everything.done():
-            for place, done in _finished([job for job in jobs if job.place not in told], out).items():
-                told.add(place)
-                yield replace(done, seconds=_whole_seconds(done.result or {}))
-            time.sleep(0.5)
-        told -= judged
-        yield from (done for done in everything.result() if done is not None and done.job.place not in told)
-
-
-def _in_background(work: Callable[[], list[Done | None]]) -> "Future[list[Done | None]]":
-    """Work in a thread for which nobody waits at the end: Ctrl-C would have to, for the whole of a grid."""
-    result: Future[list[Done | None]] = Future()
-
-    def go() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # It is raised where the result is asked for.
-            result.set_exception(error)
-
-    threading.Thread(target=go, daemon=True, name="pucl-ray").start()
-    return result
-
-
-def _run_in_worker(job: Job, out: Path, means: Means, threads: int, grid: str | None = None) -> Done | None:
-    """One job in a process of its own that reports its progress to a grid; None if a signal stopped it."""
+def _run_in_worker(job: Job, out: Path, resources: Resources, threads: int, grid: str | None = None) -> Done | None:
+    """Run a job in a worker process that reports its progress to a grid; return None if a signal stopped it."""
     torch.set_num_threads(threads)
-    display = SILENT if grid is None else ProgressWriter(file=out / job.place / PROGRESS, grid=grid)
+    display = SILENT if grid is None else ProgressWriter(file=out / job.path / PROGRESS, grid=grid)
     try:
         with job_of_worker():
-            return _run(job, out, means, display)
+            return _run(job, out, resources, display)
     except KeyboardInterrupt:
         return None
 
 
-def _run(job: Job, out: Path, means: Means, display: Display) -> Done:
+def _run(job: Job, out: Path, resources: Resources, display: Display) -> Done:
     began = time.monotonic()
     try:
         result = run(
             job.config,
-            out / job.place,
-            root=means.root,
-            device=means.device,
-            compiled=means.compiled,
-            tensorboard=means.tensorboard,
-            checkpoint_seconds=means.checkpoint_seconds,
+            out / job.path,
+            root=resources.root,
+            device=resources.device,
+            compiled=resources.compiled,
+            tensorboard=resources.tensorboard,
+            checkpoint_seconds=resources.checkpoint_seconds,
             display=display,
         )
-    except Exception as error:  # Whatever went wrong, the other runs go on.
+    except Exception as error:  # Whatever went wrong, the other runs continue.
         words = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         return Done(job=job, result=None, error=words, seconds=time.monotonic() - began)
     finally:
         with suppress(OSError):
-            (out / job.place / PROGRESS).unlink(missing_ok=True)  # Also that of a grid that was killed.
+            (out / job.path / PROGRESS).unlink(missing_ok=True)  # Also the file of a grid that was killed.
     return Done(job=job, result=result, error=None, seconds=time.monotonic() - began)

@@ -1,37 +1,45 @@
-"""What a training leaves behind while it goes on, and goes on from."""
+"""What a training writes while it runs, and what it is resumed from."""
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pucl import processes
+from pucl.data.errors import ExtraMissingError
 from pucl.records import DamagedError
 from pucl.runs.directory import RunDirectory
+from pucl.runs.display import POSITION
 from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training
 
 
 def same_data(there: dict[str, Any], here: dict[str, Any]) -> bool:
-    """Whether two fingerprints are of the same data, by what the earlier one tells; see `Task.fingerprint`."""
+    """Whether two fingerprints agree in all that the earlier one has; see `Task.fingerprint`."""
     return all(here.get(name) == value for name, value in there.items())
 
 
 def check_same_data(directory: RunDirectory, there: dict[str, Any], here: dict[str, Any]) -> None:
-    """Refuse to go on with data other than those that a run was begun with."""
+    """Refuse to resume a run on other data than those it began with."""
     if not same_data(there, here):
         raise ValueError(
-            f"{directory.path} holds a run on other data: there were {there.get('samples')} samples, and here are "
-            f"{here['samples']}, not the same, or with other labels or features; choose another directory with --out"
+            f"{directory.path} holds a run on other data: it has {there.get('samples')} samples, and now there are "
+            f"{here['samples']}, or other samples, labels or features; choose another directory with --out"
         )
 
 
 class RunLog:
-    """Metrics, warnings, time and state of a training, kept in the run's directory.
+    """Metrics, warnings, time and state of a training, saved in the run's directory.
 
-    Every process holds the same; the first writes it down.
+    Every process holds the same; the first one writes it.
 
     Args:
-        directory: Of the run.
-        data: What tells the samples from others; see `Task.fingerprint`. A checkpoint is not continued on others.
+        data: The fingerprint of the samples; see `Task.fingerprint`. A checkpoint of other samples is refused.
+
+    Attributes:
+        history: The metrics of each epoch.
+        warnings: All warnings so far.
+        saved: When the last checkpoint was written, on the clock of `time.monotonic`.
     """
 
     def __init__(self, directory: RunDirectory, data: dict[str, Any]) -> None:
@@ -45,16 +53,16 @@ class RunLog:
 
     @property
     def seconds(self) -> float:
-        """How long the training has taken, with that of earlier calls."""
+        """Time of the training, with that before it was resumed."""
         return time.monotonic() - self._began
 
     @property
     def processor_seconds(self) -> float:
-        """The same by the processors of this process."""
+        """Processor time of the training in this process, with that before it was resumed."""
         return time.process_time() - self._processor_began
 
     def resume(self, training: Training[Any]) -> bool:
-        """Bring a training to where the last checkpoint is; False where there is none."""
+        """Load the last checkpoint into a training; return False if there is none."""
         state = processes.from_first(self._directory.state)
         if state is None:
             return False
@@ -64,7 +72,7 @@ class RunLog:
         except (ValueError, RuntimeError, TypeError, LookupError, AttributeError) as error:  # Whatever torch raises.
             raise DamagedError(self._directory.checkpoint, f"it does not fit this training: {error}") from error
         history = processes.from_first(self._directory.history)
-        self.history = [dict(line) for line in history if line["step"] <= training.step]
+        self.history = [dict(metrics) for metrics in history if metrics["step"] <= training.step]
         epochs = training.step // training.steps_per_epoch
         if len(self.history) != epochs:
             raise DamagedError(
@@ -76,10 +84,10 @@ class RunLog:
         self._processor_began = time.process_time() - state["processor_seconds"]
         return True
 
-    def keep(self, training: Training[Any]) -> None:
-        """Write everything down."""
+    def save(self, training: Training[Any]) -> None:
+        """Write metrics and checkpoint."""
         if processes.rank() == 0:
-            self.keep_metrics()
+            self.save_metrics()
             save_checkpoint(
                 self._directory.checkpoint,
                 {
@@ -92,7 +100,34 @@ class RunLog:
             )
         self.saved = time.monotonic()
 
-    def keep_metrics(self) -> None:
-        """Write the metrics alone, where the state is past use; nothing where there are none."""
+    def save_metrics(self) -> None:
+        """Write the metrics alone, if there are any: the state of a failed training is of no use."""
         if processes.rank() == 0 and self.history:
-            self._directory.keep_metrics(self.history)
+            self._directory.save_metrics(self.history)
+
+
+class TensorBoard:
+    """Writes each epoch's metrics as TensorBoard events. After a resume, events past the checkpoint are replaced.
+
+    Args:
+        directory: Where the events go; ``tensorboard --logdir`` of it or of any directory above shows them.
+        step: The step at which the training is resumed; later events come from a training that was killed.
+    """
+
+    def __init__(self, directory: Path, *, step: int = 0) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise ExtraMissingError("--tensorboard", "tensorboard") from error
+        self._writer = SummaryWriter(str(directory), purge_step=step + 1)
+
+    def epoch(self, metrics: Mapping[str, Any]) -> None:
+        """Write the metrics of one epoch."""
+        for name, value in metrics.items():
+            if isinstance(value, int | float) and name not in POSITION:
+                self._writer.add_scalar(name, value, int(metrics["step"]))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file of events."""
+        self._writer.close()

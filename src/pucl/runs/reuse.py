@@ -1,4 +1,4 @@
-"""Runs that need not be made again: those on the same data count, and what is finished elsewhere is copied here."""
+"""Reuse finished runs: copy them from other directories, if configuration and data are the same."""
 
 import json
 import shutil
@@ -11,78 +11,75 @@ from uuid import uuid4
 
 from pucl.config import PLAIN, RunConfig
 from pucl.files import whole_file
-from pucl.runs.build import open_data
+from pucl.frameworks import open_data
 from pucl.runs.catalogue import FINISHED, find_runs
 from pucl.runs.directory import RunDirectory
 from pucl.runs.log import same_data
 
 
 class Reused(NamedTuple):
-    """What a grid need not run again.
+    """Finished runs that were found elsewhere.
 
     Args:
-        copied: Where runs were copied to.
-        collected: How many other runs are finished, but have no directory: they are in a collection alone.
+        copied: The paths that runs were copied to.
+        collected: Number of other runs that only a collection has, without encoders.
     """
 
     copied: list[str]
     collected: int
 
 
-def bring_finished(
+def copy_finished(
     wanted: Mapping[str, RunConfig],
     out: Path,
     elsewhere: Sequence[Path],
-    counts: Callable[[RunConfig, dict[str, Any]], bool],
+    same_data: Callable[[RunConfig, dict[str, Any]], bool],
 ) -> Reused:
-    """Copy finished runs of exactly these configurations to where they are wanted.
+    """Copy finished runs of exactly these configurations. A copy appears whole or not at all.
 
-    A place that is taken, by whatever it is, stays as it is, and so does one to which nothing can be copied: what is
-    wrong there is told when its run is made. Runs that only a collection has are not copied: it has no encoders.
+    Existing paths stay as they are. A path that cannot be written is skipped: its run will raise the error. Runs that
+    only a collection has are not copied, since a collection has no encoders.
 
     Args:
-        wanted: Configurations by their places below `out`.
-        out: Where the copies go, each appearing whole or not at all.
-        elsewhere: Directories in and below which runs are looked for.
-        counts: Whether a result is of the data that are here now.
-
-    Returns:
-        Where runs were copied to, and how many others are in a collection alone.
+        wanted: Configurations by their paths below `out`.
+        out: The directory of the copies.
+        elsewhere: Directories in and below which to look for runs.
+        same_data: Whether a result was computed on the present data.
     """
     runs = [entry for top in elsewhere for entry in find_runs(top) if entry.state == FINISHED]
     copied, collected = [], 0
-    for place, config in wanted.items():
-        if (out / place).exists():
+    for path, config in wanted.items():
+        if (out / path).exists():
             continue
         with suppress(OSError, ValueError):
-            same = [each for each in runs if each.config == config and each.result and counts(config, each.result)]
+            same = [each for each in runs if each.config == config and each.result and same_data(config, each.result)]
             whole = [each for each in same if each.collection is None]
             if whole:
-                _copy(RunDirectory(whole[0].path), out / place)
-                copied.append(place)
+                _copy(RunDirectory(whole[0].path), out / path)
+                copied.append(path)
             else:
                 collected += bool(same)
     return Reused(copied, collected)
 
 
-def on_same_data(root: Path | None) -> Callable[[RunConfig, dict[str, Any]], bool]:
-    """Whether a run's result is of the data that are here now; those of a set are read once for all its runs."""
+def same_data_checker(root: Path | None) -> Callable[[RunConfig, dict[str, Any]], bool]:
+    """Make a function that returns whether a result was computed on the present data. It opens each data set once."""
     here: dict[str, dict[str, Any]] = {}
 
     def same(config: RunConfig, result: dict[str, Any]) -> bool:
-        if "data" not in result:  # Of an earlier version.
+        if "data" not in result:  # An earlier version wrote it.
             return True
         plain = replace(config, correction=PLAIN, settings={}, seed=0)
-        place = json.dumps(plain.as_json())
-        if place not in here:
-            here[place] = open_data(plain, root).fingerprint()
-        return same_data(result["data"], here[place])
+        key = json.dumps(plain.as_json())
+        if key not in here:
+            here[key] = open_data(plain, root).fingerprint()
+        return same_data(result["data"], here[key])
 
     return same
 
 
 def _copy(source: RunDirectory, target: Path) -> None:
-    """The files of a run and TensorBoard's events, but neither its lock nor other runs below it."""
+    """Copy the files of a run and its TensorBoard events, but neither its lock nor other runs below it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{uuid4().hex}.part")
     part.mkdir()

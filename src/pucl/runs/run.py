@@ -1,4 +1,4 @@
-"""One run from configuration to result: train, embed, probe, keep."""
+"""One run from configuration to record: open the data, build, train, embed, probe, write the result."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from pucl import processes, signals
-from pucl.config import NOT_TRAINED, ORACLE, PLAIN, RunConfig
+from pucl.config import ATTRACTING_ORACLE, NOT_TRAINED, ORACLES, PLAIN, RunConfig
 from pucl.contrast.embeddings import NotFiniteError
 from pucl.devices import check_precision, choose_device, peak_memory, reset_peak_memory
-from pucl.files import write_json
+from pucl.frameworks import build_framework, modality_of, open_data
 from pucl.modality import Task
-from pucl.runs.build import build_framework, modality_of, open_data
 from pucl.runs.directory import RunDirectory
-from pucl.runs.display import Display
-from pucl.runs.log import RunLog, check_same_data
-from pucl.runs.tensorboard import TensorBoard
-from pucl.runs.weights import need_safetensors, save_weights
+from pucl.runs.display import SILENT, Display
+from pucl.runs.log import RunLog, TensorBoard, check_same_data
+from pucl.runs.trained import need_safetensors, save_weights
 from pucl.training.framework import Framework
 from pucl.training.loop import Plan, Training, TrainingStoppedError
-from pucl.training.optimisers import make_optimiser, schedule
+from pucl.training.optimisers import make_optimiser
 
-SILENT = Display()
+KEPT = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "samples_per_second")
+"""Metrics of the last epoch that the result repeats."""
 
 
 def run(
@@ -37,43 +36,37 @@ def run(
     tensorboard: bool = False,
     display: Display = SILENT,
 ) -> dict[str, Any]:
-    """Train and evaluate, or go on from where an earlier call was stopped, or return the finished result.
+    """Train and evaluate, or resume an interrupted run, or return the result of a finished one.
 
-    Where several processes work together, each calls this; the first alone reads and writes the run's directory.
+    With several processes, each calls this function; the first one alone reads and writes the run's directory.
 
     Args:
         config: What to run.
         out: The run's directory.
-        root: Where data are; see `open_data`.
-        resume: Go on from a checkpoint. Off: a directory that has one is refused.
-        checkpoint_seconds: How much work a kill may cost at most.
-        device: Where to train; see `pucl.devices.choose_device`.
-        compiled: Let torch.compile translate encoder and head first.
-        tensorboard: Write metrics as TensorBoard's events as well.
-        display: Shows how it goes.
+        root: The directory of data sets; see `pucl.frameworks.open_data`.
+        resume: Resume from a checkpoint. If False, a directory that has one is refused.
+        checkpoint_seconds: Time between checkpoints: the work that a kill may cost at most.
+        device: The device to train on; see `pucl.devices.choose_device`.
+        compiled: Compile encoder and head with torch.compile first.
+        tensorboard: Also write metrics as TensorBoard events.
+        display: Shows the progress.
     """
     check_checkpoint_seconds(checkpoint_seconds)
-    need_safetensors()  # Now, so that the end of a training does not fail for want of it.
-    directory, place = RunDirectory(out), choose_device(device)
-    check_precision(place, config.precision)
+    need_safetensors()  # Now, so that the end of a training does not fail without it.
+    directory, chosen = RunDirectory(out), choose_device(device)
+    check_precision(chosen, config.precision)
     with signals.raised(), _resumable(directory), ExitStack() as claim:
         with signals.held():
-            processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=place)))
-        finished = processes.from_first(directory.result)
-        if processes.from_first(lambda: directory.begun) and not (resume or processes.restarted()):
-            state = "was begun: go on with" if finished is None else "is finished: have it again with"
-            raise ValueError(f"{out} holds a run that {state} --resume, or choose another directory with --out")
+            processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=chosen)))
+        finished = _finished_before(directory, config, root, resume=resume)
         if finished is not None:
-            if "data" in finished:
-                check_same_data(directory, finished["data"], open_data(config, root).fingerprint())
             return finished
-        processes.from_first(lambda: _prepare(config, root))  # A folder is turned into one array once, not by each.
-        task = open_data(config, root)
+        task = _open_data(config, root)
         task.need_packages()
         for note in task.notes:
             display.say(note)
-        reset_peak_memory(place)
-        framework = build_framework(config, task.shape, device=place, compiled=compiled)
+        reset_peak_memory(chosen)
+        framework = build_framework(config, task.shape, device=chosen, compiled=compiled)
         trained = train(config, framework, task, directory, checkpoint_seconds, display, tensorboard=tensorboard)
         about = task.about(framework)
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
@@ -85,20 +78,14 @@ def run(
             **trained,
             "evaluation_seconds": time.monotonic() - began,
             "processor_seconds": time.process_time() - processor,
-            "peak_memory_mib": peak_memory(place),
+            "peak_memory_mib": peak_memory(chosen),
             modality_of(config).name: len(task.samples),
             "data": task.fingerprint(),
-            "device": str(place),
+            "device": str(chosen),
             "processes": processes.world_size(),
             "notes": list(task.notes),
         }
-
-        def keep() -> None:
-            directory.keep_embeddings(embeddings)
-            write_json(out / "result.json", result)
-            directory.checkpoint.unlink(missing_ok=True)
-
-        processes.from_first(keep)
+        processes.from_first(lambda: directory.finish(result, embeddings))
         return result
 
 
@@ -112,11 +99,11 @@ def train(
     *,
     tensorboard: bool = False,
 ) -> dict[str, Any]:
-    """Train to the end, leaving a checkpoint now and then and a line of metrics for each epoch."""
+    """Train to the end, with a checkpoint now and then and a line of metrics for each epoch."""
     if config.correction in NOT_TRAINED:
         return {"seconds": 0.0}
-    if config.correction == ORACLE and task.labels is None:
-        raise ValueError(f"the oracle knows the labels: expected data with labels, got {config.data}")
+    if config.correction in ORACLES and task.labels is None:
+        raise ValueError(f"the oracle uses the labels: expected data with labels, got {config.data}")
     log = RunLog(directory, task.fingerprint())
 
     def warn(words: str) -> None:
@@ -125,53 +112,65 @@ def train(
 
     training = make_training(config, framework, task, warn)
     if log.resume(training):
-        display.say(f"going on from step {training.step} of {training.steps}")
-    elif config.correction not in (PLAIN, ORACLE) and (
-        reason := framework.never_ready(training.steps, config.batch_size)
-    ):
-        warn(reason)
+        display.say(f"resuming at step {training.step} of {training.steps}")
+    elif config.correction not in (PLAIN, *ORACLES):
+        reason = framework.never_ready(training.steps, config.batch_size)
+        if reason:
+            warn(reason)
     monitor = task.monitor(framework) if config.monitor else None
-    board = TensorBoard(directory.tensorboard, step=training.step) if tensorboard and processes.rank() == 0 else None
+    unit = modality_of(config).name
     with ExitStack() as ending:
-        if board is not None:
+        board = None
+        if tensorboard and processes.rank() == 0:
+            board = TensorBoard(directory.tensorboard, step=training.step)
             ending.callback(board.close)
         stop = ending.enter_context(signals.noted())
 
         def after_step() -> None:
             if processes.any_of(stop.is_set(), training.device):
-                log.keep(training)
-                raise stop.exception(f"saved at step {training.step} of {training.steps}; --resume goes on")
+                log.save(training)
+                raise stop.exception(f"saved at step {training.step} of {training.steps}; --resume continues")
             if time.monotonic() - log.saved > checkpoint_seconds:
-                log.keep(training)
-            display.step(training.position() | {"unit": modality_of(config).name})
+                log.save(training)
+            display.step(training.position() | {"unit": unit})
 
         try:
-            for line in training.run(after_step):
-                if monitor is not None and _monitored(line["epoch"], config):
-                    line["knn"] = monitor()
-                log.history.append(line)
-                display.epoch(line | {"unit": modality_of(config).name})
+            for metrics in training.run(after_step):
+                if monitor is not None and _monitored(metrics["epoch"], config):
+                    metrics.update(monitor())
+                log.history.append(metrics | _reliability_curve(training))
+                display.epoch(metrics | {"unit": unit})
                 if board is not None:
-                    board.epoch(line)
+                    board.epoch(metrics)
         except ValueError as error:
-            log.keep_metrics()
-            kept = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"
+            log.save_metrics()
+            saved = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"
             advice = "; or try gradient clipping, --clip 1" if isinstance(error, NotFiniteError) else ""
             raise TrainingStoppedError(
-                f"training stopped at step {training.step + 1} of {training.steps}, {kept}: {error}{advice}"
+                f"training stopped at step {training.step + 1} of {training.steps}, {saved}: {error}{advice}"
             ) from error
-    log.keep(training)
+    log.save(training)
     last = log.history[-1]
-    names = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "samples_per_second")
-    about = {"seconds": log.seconds, "processor_seconds": log.processor_seconds, "warnings": log.warnings}
-    return {name: last[name] for name in names if name in last} | about
+    kept = {name: last[name] for name in KEPT if name in last}
+    times = {"seconds": log.seconds, "processor_seconds": log.processor_seconds}
+    trained = {**kept, **times, "warnings": log.warnings}
+    if training.learnt is not None:
+        trained |= {name: last[name] for name in last if name.startswith(("correction.", "calibration."))}
+        trained["correction_report"] = training.learnt.report().sentence
+    return trained
+
+
+def _reliability_curve(training: Training[Any]) -> dict[str, Any]:
+    """For each bin of the correction's r: its mean, the share of pairs of one class, and the number of pairs."""
+    found = training.calibration
+    return {"calibration.curve": found.curve()} if found is not None and found.pairs else {}
 
 
 def make_training(
     config: RunConfig, framework: Framework[Any], task: Task, warn: Callable[[str], None] = lambda _: None
 ) -> Training[Any]:
-    """The training that the configuration describes, before its first step."""
-    correction, plan = config.make_correction(), build_plan(config, len(task.samples))
+    """The training that a configuration describes, before its first step."""
+    correction, plan = config.make_correction(), make_plan(config)
     rest = len(task.samples) % config.batch_size
     if plan.keep_rest and rest > 1:
         try:
@@ -181,34 +180,36 @@ def make_training(
                 f"the last batch of an epoch has {rest} {modality_of(config).name}: {error}; or choose another "
                 f"batch size"
             ) from error
+    optimiser = make_optimiser(
+        config.optimiser,
+        framework.parameters(),
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+    labels = task.labels if config.correction in ORACLES else None
+    attract = config.correction == ATTRACTING_ORACLE
     return Training(
         framework,
-        make_optimiser(
-            config.optimiser,
-            framework.parameters(),
-            lr=config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-        ),
+        optimiser,
         task.samples,
         correction,
         plan,
-        labels=task.labels if config.correction == ORACLE else None,
+        labels=labels,
+        truth=task.labels,
+        attract=attract,
         warn=warn,
     )
 
 
-def build_plan(config: RunConfig, samples: int) -> Plan:
-    """How to train on so many samples, by the configuration."""
-
-    def learning_rate(step: int, steps: int) -> float:
-        warmup = config.warmup_epochs * plan.steps_per_epoch(samples)
-        return config.learning_rate * schedule(step, steps, warmup, kind=config.schedule)
-
-    plan = Plan(
+def make_plan(config: RunConfig) -> Plan:
+    """The plan of a training."""
+    return Plan(
         epochs=config.epochs,
         batch_size=config.batch_size,
-        learning_rate=learning_rate,
+        learning_rate=config.learning_rate,
+        schedule=config.schedule,
+        warmup_epochs=config.warmup_epochs,
         clip=config.clip,
         seed=config.seed,
         objective=config.objective,
@@ -217,34 +218,51 @@ def build_plan(config: RunConfig, samples: int) -> Plan:
         keep_rest=config.keep_rest,
         compat=config.as_published(),
     )
-    return plan
-
-
-@contextmanager
-def _resumable(directory: RunDirectory) -> Iterator[None]:
-    """Let whoever stops a run outside of its training know that the training is not lost."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        if str(stop) or not directory.begun:
-            raise
-        raise signals.Stopped(signals.signal_of(stop), "the training is saved; --resume goes on") from stop
 
 
 def check_checkpoint_seconds(seconds: float) -> None:
-    """Refuse what is no time between checkpoints."""
-    if not seconds >= 0:  # NaN neither.
+    """Refuse a negative time between checkpoints, and NaN."""
+    if not seconds >= 0:
         raise ValueError(
             f"checkpoint_seconds is how much work a kill may cost at most: expected 0 or more, got {seconds:g}"
         )
 
 
-def _prepare(config: RunConfig, root: Path | None) -> None:
-    """Read the data once, so that they are there in the form in which all processes read them."""
-    if processes.world_size() > 1:
+def _finished_before(
+    directory: RunDirectory, config: RunConfig, root: Path | None, *, resume: bool
+) -> dict[str, Any] | None:
+    """The result of a finished run; None if there is work left. Raise if the run exists and must not be resumed."""
+    finished = processes.from_first(directory.result)
+    if processes.from_first(lambda: directory.begun) and not (resume or processes.restarted()):
+        state = "unfinished run: continue it" if finished is None else "finished run: return its result"
+        raise ValueError(f"{directory.path} holds a {state} with --resume, or choose another directory with --out")
+    if finished is not None and "data" in finished:
+        check_same_data(directory, finished["data"], open_data(config, root).fingerprint())
+    return finished
+
+
+def _open_data(config: RunConfig, root: Path | None) -> Task:
+    """Open the data, in the first process first: it may have to convert files, which the other processes then read."""
+
+    def convert() -> None:
         open_data(config, root)
+
+    if processes.world_size() > 1:
+        processes.from_first(convert)
+    return open_data(config, root)
+
+
+@contextmanager
+def _resumable(directory: RunDirectory) -> Iterator[None]:
+    """When a signal stops a run outside of its training loop, say that the training is saved."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop) or not directory.begun:
+            raise
+        raise signals.Stopped(signals.signal_of(stop), "the training is saved; --resume continues") from stop
 
 
 def _monitored(epoch: float, config: RunConfig) -> bool:
-    """Whether the monitor looks after this epoch: so many times in a training, evenly, and at the end."""
+    """Whether kNN is evaluated after this epoch: `monitor` times in a training, evenly, and at the end."""
     return int(epoch * config.monitor / config.epochs) > int((epoch - 1) * config.monitor / config.epochs)

@@ -1,4 +1,4 @@
-"""What several seeds say together."""
+"""Mean, spread and paired difference over several seeds."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from pucl.data.errors import ExtraMissingError
 from pucl.texts import fixed, signed
 
-ROUNDING = 1e-9  # Differences that are this near to each other, as a share of them, are the same.
+ROUNDING = 1e-9  # Differences that vary by less than this share of their mean count as equal.
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,7 @@ class Spread:
     """Several values of one quantity.
 
     Args:
-        mean: Their mean.
         deviation: Their standard deviation (0 for a single value).
-        count: How many they are.
     """
 
     mean: float
@@ -37,18 +35,13 @@ class Spread:
 
     @property
     def margin(self) -> float | None:
-        """How far from the mean the true one may be, 95 times in 100; None for a single value, which does not tell."""
+        """Half of the 95 % interval of the mean; None for a single value."""
         if self.count < 2:
             return None
         return student_quantile(self.count - 1) * self.deviation / math.sqrt(self.count)
 
     def interval(self, lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float] | None:
-        """The 95 % interval of the mean, as far as it lies where values can; None for a single value.
-
-        Args:
-            lowest: Least value that is possible.
-            highest: Largest.
-        """
+        """The 95 % interval of the mean, cut at the possible values; None for a single value."""
         if self.margin is None:
             return None
         return max(lowest, self.mean - self.margin), min(highest, self.mean + self.margin)
@@ -56,12 +49,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired difference, with an interval that holds the true one 95 times in 100.
+    """A paired difference with its 95 % interval.
 
     Args:
         mean: Mean difference over the seeds.
-        low: Lower end of the interval; None for a single pair, or pairs that all differ alike (on few samples two of
-            them often do), which say nothing of it.
+        low: Lower end of the interval; None for a single pair, and for pairs with equal differences, which are
+            common on few samples.
         high: Upper end.
     """
 

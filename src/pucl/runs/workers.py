@@ -1,22 +1,33 @@
-"""Worker processes of a grid on this machine: they stop when the grid is asked to, and never outlive it.
+"""Processes that run the jobs of a grid: workers on this machine, or a Ray cluster.
 
-The process that runs the grid is called its driver. joblib starts the workers as children of the driver.
+The process that runs the grid is called its driver. The workers are children of the driver. They stop when the driver
+is asked to stop, and they never outlive it.
 """
 
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
+from typing import Any
+from urllib.parse import urlsplit
 
 from pucl import signals
 from pucl.signals import STOPPING, Stop
+from pucl.texts import install
 
 LOOK_SECONDS = 0.2
-IDLE_LOOKS = 15  # Looks without a job, after a signal, before workers are killed: three seconds.
+REPEAT_SECONDS = 30.0  # Saving a run takes less.
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+LOCAL = "local"  # Instead of the address of a Ray cluster: start one here.
+ANSWER_SECONDS = 10.0  # A host that takes longer to answer counts as absent.
 
 _is_worker = False
 _stopped: int | None = None
@@ -46,7 +57,7 @@ def start_worker(driver: int) -> None:
 
 @contextmanager
 def job_of_worker() -> Iterator[None]:
-    """Let signals stop the job that is run inside of this context; outside of it they wait, see `stop_of_driver`.
+    """Let signals stop the job that is run inside of this context; outside of it they wait, see `local_workers`.
 
     A worker that was stopped once also refuses jobs that were sent to it before the driver knew.
     """
@@ -67,32 +78,75 @@ def job_of_worker() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
 
 
-@contextmanager
-def stop_of_driver(busy: Callable[[], bool]) -> Iterator[Stop]:
-    """Note signals in the driver and pass them on to the workers, which save their jobs and return.
-
-    Once no job is going on any more, the workers are killed: joblib sometimes waits for the result of a job that was
-    stopped, for ever.
+@dataclass
+class Workers:
+    """The worker processes of a grid, as its driver sees them.
 
     Args:
-        busy: Whether a job is going on.
+        pool: Runs functions in the workers.
+        stop: Whether a signal asked the driver to stop.
+        signalled: Time of the last signal to each worker, by process id.
+    """
+
+    pool: Executor
+    stop: Stop
+    signalled: dict[int, float] = field(default_factory=dict)
+
+    def pass_on_signals(self) -> None:
+        """Send a signal that the driver got to the workers, which save their jobs and return.
+
+        It is sent again after a while to workers that go on: a signal can get lost where a library catches all errors.
+        """
+        if not self.stop.is_set() and signal.sigpending() & set(STOPPING):
+            self.stop.note(signal.sigwait(STOPPING))
+        if self.stop.number is None:
+            return
+        now = time.monotonic()
+        for worker in multiprocessing.active_children():
+            if worker.pid is not None and now - self.signalled.get(worker.pid, -REPEAT_SECONDS) >= REPEAT_SECONDS:
+                self.signalled[worker.pid] = now
+                with suppress(ProcessLookupError):
+                    os.kill(worker.pid, self.stop.number)
+
+
+@contextmanager
+def local_workers(number: int, threads: int) -> Iterator[Workers]:
+    """Worker processes that live until the end of this context.
+
+    Args:
+        number: How many.
+        threads: Threads of each, also in the libraries that it calls.
 
     Workers inherit blocked signals from the threads that start them. So a signal that arrives while a worker still
     imports does not kill it with a traceback: it waits for the worker's next job.
     """
+    from joblib.externals.loky import ProcessPoolExecutor  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+
+    with warnings.catch_warnings(), _blocked_signals() as stop:
+        # A worker whose run took much memory is replaced. That is no reason for a warning.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        pool = ProcessPoolExecutor(
+            number, initializer=start_worker, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, str(threads))
+        )
+        try:
+            yield Workers(pool, stop)
+        finally:
+            pool.shutdown(kill_workers=True)  # All jobs have ended, or their results are not wanted any more.
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[Stop]:
+    """Block signals in this thread and in the threads and processes that it starts; other threads note them."""
     if threading.current_thread() is not threading.main_thread():
         yield Stop()
         return
     _start_trackers()
-    with signals.noted() as stop, _blocked():
-        end = threading.Event()
-        thread = threading.Thread(target=_pass_on, args=(stop, end, busy), daemon=True, name="pucl-signals")
-        thread.start()
+    with signals.noted() as stop:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
             yield stop
         finally:
-            end.set()
-            thread.join()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_trackers() -> None:
@@ -106,31 +160,68 @@ def _start_trackers() -> None:
 
 
 @contextmanager
-def _blocked() -> Iterator[None]:
-    """Block signals in this thread and in the threads and processes that it starts."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+def ray_workers(address: str, number: int, threads: int) -> Iterator[Workers]:
+    """Workers on a Ray cluster. A signal stops the driver alone; their jobs continue from checkpoints another time.
+
+    Args:
+        address: HOST:PORT or ray://HOST:PORT, ``"auto"`` to find a cluster, or ``"local"`` to start one here.
+        number: Number of workers of a cluster that is started here.
+        threads: Threads of each.
+    """
     try:
-        yield
+        import ray  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise ValueError(f"--ray runs on a Ray cluster, which needs ray: {install('ray')}") from error
+    started = not ray.is_initialized()
+    if started and address == LOCAL:
+        ray.init(num_cpus=number * threads, include_dashboard=False, log_to_driver=False)
+    elif started:
+        _check_answer(address)
+        try:
+            ray.init(address=address, log_to_driver=False)
+        except ConnectionError as error:
+            raise ValueError(f"{_meaning(address)}, and there is none: {error}") from error
+    try:
+        yield Workers(_RayPool(threads), Stop())
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if started:
+            ray.shutdown()
 
 
-def _pass_on(stop: Stop, end: threading.Event, busy: Callable[[], bool]) -> None:
-    """Take signals that wait because they are blocked, and send the first to each worker once, also to late ones."""
-    told: set[int] = set()
-    idle = 0
-    while not end.wait(LOOK_SECONDS):
-        if signal.sigpending() & set(STOPPING):
-            stop.note(signal.sigwait(STOPPING))
-        if stop.number is not None:
-            for worker in multiprocessing.active_children():
-                if worker.pid is not None and worker.pid not in told:
-                    told.add(worker.pid)
-                    with suppress(ProcessLookupError):
-                        os.kill(worker.pid, stop.number)
-            idle = 0 if busy() else idle + 1
-            if idle == IDLE_LOOKS:
-                for worker in multiprocessing.active_children():
-                    if worker.pid is not None:
-                        with suppress(ProcessLookupError):
-                            os.kill(worker.pid, signal.SIGKILL)
+class _RayPool(Executor):
+    """Runs functions on a Ray cluster.
+
+    Args:
+        threads: Cores that each function needs.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Start a function; its result is that of the future."""
+        import ray  # noqa: PLC0415 (an extra)
+
+        future: Future[Any] = ray.remote(num_cpus=self._threads)(fn).remote(*args, **kwargs).future()
+        return future
+
+
+def _check_answer(address: str) -> None:
+    """Refuse an address that does not answer: Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    try:
+        parts = urlsplit(address if "://" in address else f"ray://{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # The port is no number.
+        host = port = None
+    if host is None or port is None:
+        raise ValueError(f"{_meaning(address)}: expected HOST:PORT, auto or {LOCAL}")
+    try:
+        socket.create_connection((host, port), timeout=ANSWER_SECONDS).close()
+    except OSError as error:
+        raise ValueError(f"{_meaning(address)}, and nobody answers there: {error}") from error
+
+
+def _meaning(address: str) -> str:
+    return f"--ray {address} is the address of a Ray cluster"

@@ -1,5 +1,1 @@
-"""How encoders are trained: optimisers, and the schedule of their step size."""
-
-from pucl.training.optimisers import LARS, OPTIMISERS, Schedule, make_optimiser, schedule
-
-__all__ = ["LARS", "OPTIMISERS", "Schedule", "make_optimiser", "schedule"]
+"""How encoders are trained: one plain loop, optimisers, checkpoints."""

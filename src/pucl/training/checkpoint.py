@@ -1,4 +1,4 @@
-"""The state of a training, in one file that is whole, holds no code, and is checked for damage."""
+"""Checkpoints: the state of a training in one file, which holds no code and is checked for damage."""
 
 import hashlib
 import io
@@ -10,8 +10,8 @@ import torch
 from pucl.files import write_whole
 from pucl.records import DamagedError, MismatchError, conform
 
-FORMAT = 5  # Rises when this version of pucl cannot continue older checkpoints.
-MARK = b"\npucl sha256 "  # Before the digest, which ends the file.
+FORMAT = 5  # It is raised when older checkpoints can no longer be resumed.
+MARK = b"\npucl sha256 "  # Stands before the digest at the end of the file.
 
 
 class TallyState(TypedDict):
@@ -22,14 +22,14 @@ class TallyState(TypedDict):
 
 
 class WatchState(TypedDict):
-    """Warnings that were given, and the last steps that the next ones depend on."""
+    """Warnings that were given, and the last steps, which decide on the next warning."""
 
     said: list[str]
     steps: list[dict[str, float]]
 
 
 class TrainingState(TypedDict):
-    """All that the rest of a training depends on. Random numbers are a function of seed and step."""
+    """Everything that the rest of a training depends on. Random numbers are a function of seed and step."""
 
     step: int
     framework: dict[str, Any]
@@ -41,7 +41,7 @@ class TrainingState(TypedDict):
 
 
 class Checkpoint(TrainingState):
-    """The same with what the record of the run needs."""
+    """The state of a training, and what the record of its run needs."""
 
     warnings: list[str]
     data: dict[str, Any]
@@ -50,9 +50,9 @@ class Checkpoint(TrainingState):
 
 
 def save_checkpoint(path: Path, state: Checkpoint) -> None:
-    """Write the state: a kill at any moment leaves the old file or the new one.
+    """Write a checkpoint. A kill at any moment leaves the old file or the new one.
 
-    The file ends with the SHA-256 of what is before it. ``torch.load`` reads it all the same.
+    The file ends with the SHA-256 of the bytes before it. ``torch.load`` can read it.
     """
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, **state}, buffer)
@@ -61,7 +61,7 @@ def save_checkpoint(path: Path, state: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a state back, without running anything that is in the file.
+    """Read a checkpoint, without running code from the file.
 
     Raises:
         DamagedError: If a bit of the file changed since it was written, or if pucl did not write it.

@@ -1,9 +1,7 @@
 """What a framework is: it says who is compared with whom, and moves its memory when a step is done."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -19,38 +17,38 @@ class Batch(Generic[_Samples]):
     """The samples of one step that this process has.
 
     Args:
-        samples: Samples as they are stored: images or graphs.
         ids: Which samples of the data they are.
-        make_generator: Makes the source of all random choices of this step, on the CPU; the same in every process.
+        generator: Source of all random choices of this step, on the CPU; the same in every process.
         part: Which of the step's samples these are; those of all processes are one batch.
         whole: How many samples the step has in all processes.
-        labels: Labels of all data, by id, for the oracle alone; None otherwise.
     """
 
     samples: _Samples
     ids: Int[Tensor, " batch"]
-    make_generator: Callable[[], torch.Generator]
+    generator: torch.Generator
     part: slice
     whole: int
-    labels: Int[Tensor, " sample"] | None = None
-
-    @cached_property
-    def generator(self) -> torch.Generator:
-        """Source of all random choices of this step. It is made at its first use: graphs draw nothing."""
-        return self.make_generator()
 
 
 class Framework(nn.Module, Generic[_Samples]):
     """One way to find positives and unlabelled samples. The losses of its comparisons are added.
 
-    A subclass defines `pairs` and `forward`, and `commit` where it has a memory.
+    A subclass defines `pairs`, and `commit` if it has a memory. The other methods fit a framework that has one
+    `encoder`, one `head` and random `views`; a framework of other parts replaces them.
 
     Attributes:
+        encodes: Names of the attributes that are saved as the encoder of a run: encoders and heads, but not queues,
+            banks and slow copies.
         separate_statistics: Whether each process keeps the batch statistics of its own samples. Otherwise batch norms
             take them over all processes.
     """
 
+    encodes: ClassVar[tuple[str, ...]] = ("encoder", "head")
     separate_statistics = False
+
+    encoder: nn.Module
+    head: nn.Module
+    views: Any
 
     @property
     def ready(self) -> bool:
@@ -58,7 +56,10 @@ class Framework(nn.Module, Generic[_Samples]):
         return True
 
     def pairs(self, batch: Batch[_Samples]) -> list[Pairs]:
-        """Who is compared with whom; none while there is nothing to compare with."""
+        """Who is compared with whom; none while there is nothing to compare with.
+
+        The pairs name the samples of anchors and keys: the oracles look up their labels.
+        """
         raise NotImplementedError
 
     def commit(self) -> None:
@@ -66,18 +67,20 @@ class Framework(nn.Module, Generic[_Samples]):
 
     def forward(self, samples: _Samples) -> Any:
         """Features of samples, [batch, feature]: the encoder's output before the head, in evaluation."""
-        raise NotImplementedError
+        return self.encoder(self.views.plain(samples))
 
-    def never_ready(self, steps: int, batch_size: int) -> str | None:
-        """Say why a training of so many steps ends before `ready`; None if it does not.
+    def look(self, samples: _Samples, generator: torch.Generator) -> list[Tensor]:
+        """The embeddings of two random views of each sample, as the loss compares them."""
+        return [self.head(self.encoder(self.views(samples, generator))) for _ in range(2)]
 
-        Args:
-            steps: Steps of the training.
-            batch_size: Samples in a step.
-        """
-        del steps, batch_size
-        return None
+    def networks(self) -> list[nn.Module]:
+        """The encoders whose outputs, side by side, are the features."""
+        return [self.encoder]
 
     def parts_to_compile(self) -> list[nn.Module]:
         """The modules that torch.compile may translate."""
-        return []
+        return [self.encoder, self.head]
+
+    def never_ready(self, steps: int, batch_size: int) -> str | None:  # noqa: ARG002
+        """Why a training of so many steps, each with so many samples, ends before `ready`; None if it does not."""
+        return None

@@ -1,10 +1,9 @@
-"""One plain training loop. It reads from top to bottom; state moves where it can be seen."""
+"""One plain training loop. `Training.advance` is one step: read it from top to bottom."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -13,17 +12,21 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pucl import processes
-from pucl.contrast.compare import ObjectiveName, compare
-from pucl.contrast.compat import Compat, compare_as_published
-from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import Floor, Outcome
+from pucl.contrast.compat import Compat, outcome_as_published
+from pucl.contrast.correction import Correction, StateReport
+from pucl.contrast.loss import ObjectiveName, Outcome, corrected_loss
+from pucl.contrast.objectives import Floor
+from pucl.contrast.pairing import with_false_negatives_attracted, without_false_negatives
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
-from pucl.devices import Precision, autocast, denormals_flushed, seed_draws
+from pucl.devices import Precision, denormals_flushed, seed_draws
+from pucl.estimation.calibration import Reliability
 from pucl.shapes import Float, Int, Tensor
-from pucl.together import learn, settle_together
+from pucl.together import end_epoch, learn, settle_together
+from pucl.training.calibration import calibration_metrics, measure_calibration
 from pucl.training.checkpoint import TrainingState
 from pucl.training.framework import Batch, Framework
+from pucl.training.optimisers import Schedule, schedule
 from pucl.training.watch import Watch
 
 _Samples = TypeVar("_Samples")
@@ -32,17 +35,17 @@ _Samples_co = TypeVar("_Samples_co", covariant=True)
 
 @runtime_checkable
 class SampleSet(Protocol[_Samples_co]):
-    """Samples by number."""
+    """Samples by index."""
 
     def __len__(self) -> int: ...
 
     def batch(self, indices: NDArray[np.int64], /) -> _Samples_co:
-        """These samples as a framework takes them: something that, like a tensor, moves by ``to(device)``."""
+        """The samples at these indices, for a framework. Like a tensor, the batch has a method ``to(device)``."""
         ...
 
 
 class TrainingStoppedError(ValueError):
-    """Training cannot go on. The last good state is kept."""
+    """The training cannot continue. The last checkpoint is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,21 +54,24 @@ class Plan:
 
     Args:
         epochs: Passes over the data.
-        batch_size: Samples in a step, of all processes together.
-        learning_rate: Of each step, as a function of (step, all steps).
-        clip: Largest norm of a gradient; longer ones are shortened to it. None: none are.
-        seed: Of order, views and draws. The same seed gives the same training.
-        objective: ``"infonce"`` or ``"jensen_shannon"``.
-        floor: Below what the estimate over negatives cannot fall.
-        precision: In which encoder and head compute. Losses are always in float32.
-        keep_rest: Whether an epoch ends with a smaller batch of what is left (of two samples at least for each
-            process), as is usual for graphs. Otherwise that rest waits for the next epoch's order.
-        compat: Take the loss as its authors published it; see `pucl.contrast.compat`.
+        batch_size: Samples per step, of all processes together.
+        learning_rate: The highest learning rate.
+        schedule: The learning rate over time; see `pucl.training.optimisers.schedule`.
+        warmup_epochs: Epochs in which the learning rate rises from 0.
+        clip: Clip gradients to this norm; None: off.
+        seed: Seed of order, views and draws. The same seed gives the same training.
+        floor: Smallest value of the estimate over negatives; see `pucl.contrast.objectives`.
+        precision: Number format of encoder and head. Losses are always computed in float32.
+        keep_rest: Whether an epoch ends with a smaller batch of the remaining samples, at least two for each process,
+            as is usual for graphs. Otherwise an epoch leaves these samples out.
+        compat: Use the loss as its authors published it; see `pucl.contrast.compat`.
     """
 
     epochs: int
     batch_size: int
-    learning_rate: Callable[[int, int], float]
+    learning_rate: float
+    schedule: Schedule = "constant"
+    warmup_epochs: int = 0
     clip: float | None = None
     seed: int = 0
     objective: ObjectiveName = "infonce"
@@ -78,13 +84,13 @@ class Plan:
         check_plan(self.epochs, self.batch_size, self.clip)
 
     def steps_per_epoch(self, samples: int) -> int:
-        """How many steps see so many samples once."""
+        """Steps of an epoch on so many samples."""
         rest = self.keep_rest and samples % self.batch_size >= 2 * processes.world_size()
         return samples // self.batch_size + int(rest)
 
 
 def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
-    """Refuse lengths by which nothing could be trained; see `Plan`."""
+    """Refuse impossible values of a plan; see `Plan`."""
     if clip is not None and not 0 < clip < math.inf:
         raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {clip}")
     if epochs < 1:
@@ -95,36 +101,36 @@ def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
 
 @dataclass
 class Tally:
-    """Means over the steps since the last report."""
+    """Means over the steps of an epoch."""
 
     sums: dict[str, float] = field(default_factory=dict)
     steps: int = 0
 
     def add(self, metrics: dict[str, float]) -> None:
-        """Take in one step."""
+        """Add the metrics of one step."""
         for name, value in metrics.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.steps += 1
 
     def means(self) -> dict[str, float]:
-        """The means so far; none before the first step."""
+        """The means so far; empty before the first step."""
         return {name: total / self.steps for name, total in self.sums.items()}
 
 
 class Training(Generic[_Samples]):
-    """A training that can be stopped after any step and continued from its state, to the same end.
+    """A training that can stop after any step and resume from its state, to the same end bit by bit.
 
-    Where several processes work together, each takes its part of every batch, and all hold the same state.
+    With several processes, each computes its part of every batch, and all hold the same state.
 
     Args:
-        framework: The module that is trained; a `Framework` and an `nn.Module` at once. It is trained where it is.
-        optimiser: Of its parameters.
+        framework: What is trained, on its device.
         data: All samples, such as an `ImageSet` or a `GraphSet`.
-        correction: How unlabelled samples are read. While the framework is not ready, nothing is corrected, and a
-            correction that learns does not learn.
-        plan: How long and how hard.
-        labels: Of all samples, for the oracle alone.
-        warn: Is told, in words and early, what goes wrong.
+        correction: The correction of the loss. Until the framework is ready, nothing is corrected, and a correction
+            that learns does not learn.
+        labels: Labels of all samples, for the oracles alone.
+        truth: Labels of all samples, to measure how good the probabilities of a learning correction are. No loss sees
+            them.
+        attract: Whether the oracle attracts false negatives. Otherwise it leaves them out.
     """
 
     def __init__(
@@ -136,6 +142,8 @@ class Training(Generic[_Samples]):
         plan: Plan,
         *,
         labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        truth: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        attract: bool = False,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.steps_per_epoch = plan.steps_per_epoch(len(data))
@@ -151,27 +159,32 @@ class Training(Generic[_Samples]):
                 f"got {plan.batch_size} in all"
             )
         self.framework = framework
-        self.module = framework
         self.optimiser = optimiser
         self.data = data
         self.correction = correction
         self.plan = plan
-        self.device = next(self.module.parameters()).device
+        self.device = next(self.framework.parameters()).device
         self.learnt = correction.start(len(data))
         if self.learnt is not None:
             self.learnt.to(self.device)
+        self.attract = attract
         self.labels = None if labels is None else torch.from_numpy(labels).to(self.device)
+        self.truth = None if truth is None or self.learnt is None else torch.from_numpy(truth).to(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
         self.step = 0
         self.steps = self.steps_per_epoch * plan.epochs
         self.tally = Tally()
+        self.calibration: Reliability | None = None  # Of the correction's r, in the last step of the last epoch.
+        self._speed = math.inf
+        self._report = StateReport()  # What the correction reported when the last epoch ended.
+        self._order, self._order_of = torch.empty(0, dtype=torch.int64), -1
 
     def state(self) -> TrainingState:
         """All that the rest of the training depends on."""
         return {
             "step": self.step,
-            "framework": self.module.state_dict(),
+            "framework": self.framework.state_dict(),
             "correction": {} if self.learnt is None else self.learnt.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
@@ -187,7 +200,7 @@ class Training(Generic[_Samples]):
         """
         if not 0 <= state["step"] <= self.steps:
             raise ValueError(f"step is how far the training is: expected 0 to {self.steps}, got {state['step']}")
-        self.module.load_state_dict(state["framework"])
+        self.framework.load_state_dict(state["framework"])
         if self.learnt is not None:
             self.learnt.load_state_dict(state["correction"])
         own = [dict(group) for group in self.optimiser.param_groups]
@@ -200,7 +213,7 @@ class Training(Generic[_Samples]):
         self.watch.load(state["watch"])
 
     def _check_optimiser(self, own: list[dict[str, Any]]) -> None:
-        """Refuse settings and averages that are not of this optimiser: torch loads anything.
+        """Refuse settings and averages of another optimiser: torch would load them.
 
         Args:
             own: Its parameter groups before the state was loaded.
@@ -223,26 +236,30 @@ class Training(Generic[_Samples]):
                 )
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[dict[str, float]]:
-        """Train to the end; after every epoch, what it came to.
+        """Train to the end, and yield the metrics of each epoch.
 
         Args:
             after_step: Called when a step is complete and the state can be saved. May raise to stop the training.
         """
         started, seen = time.monotonic(), 0
-        self.module.train()
+        self.framework.train()
         while self.step < self.steps:
             seen += self.advance()
             self._speed = seen / (time.monotonic() - started)
             if self.step % self.steps_per_epoch == 0:
-                line = self.position()
+                metrics = self.position() | {
+                    f"correction.{name}": value for name, value in self._report.numbers.items()
+                }
+                if self.calibration is not None:
+                    metrics |= calibration_metrics(self.calibration)
                 self.tally = Tally()
-                yield line
-                self.module.train()
+                yield metrics
+                self.framework.train()
                 started, seen = time.monotonic(), 0
             after_step()
 
     def position(self) -> dict[str, float]:
-        """Where the training is, and the means of this epoch so far."""
+        """The position of the training, and the means of this epoch so far."""
         left = (self.steps - self.step) * min(self.plan.batch_size, len(self.data) / self.steps_per_epoch)
         return {
             "epoch": math.ceil(self.step / self.steps_per_epoch),
@@ -256,41 +273,52 @@ class Training(Generic[_Samples]):
         }
 
     def advance(self) -> int:
-        """One step: compare, descend, remember; returns of how many samples."""
+        """Do one step, and return its number of samples: pairs, loss, optimiser, then memories and the correction."""
         with denormals_flushed():
-            return self._advance()
-
-    def _advance(self) -> int:
-        batch = self._batch()
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.plan.learning_rate(self.step, self.steps)
-        with autocast(self.device, self.plan.precision):
-            comparisons = self.framework.pairs(batch)
-        if comparisons:
-            ready = self.framework.ready
-            settled = [self._settle(pairs, self._read(pairs) if ready else Plain()) for pairs in comparisons]
-            first, *others = (each for each, _ in settled)
-            loss = sum(others, first)
-            metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
-            self._descend(loss, metrics["loss"])
-            self.tally.add(metrics)
-            self.watch.see(metrics, cosines=all(pairs.lowest != -math.inf for pairs in comparisons))
-            if self.learnt is not None and ready:
-                learn(self.learnt, comparisons, together=processes.world_size() > 1)
-        self.framework.commit()
-        self.step += 1
+            batch = self._batch()
+            warmup = self.plan.warmup_epochs * self.steps_per_epoch
+            rate = self.plan.learning_rate * schedule(self.step, self.steps, warmup, self.plan.schedule)
+            for group in self.optimiser.param_groups:
+                group["lr"] = rate
+            precision = self.plan.precision
+            with torch.autocast(self.device.type, dtype=getattr(torch, precision), enabled=precision != "float32"):
+                all_pairs = [self._use_labels(pairs) for pairs in self.framework.pairs(batch)]
+            if all_pairs:
+                ready = self.framework.ready
+                settled = [self._loss(pairs, corrected=ready) for pairs in all_pairs]
+                first, *others = (each for each, _ in settled)
+                loss = sum(others, first)
+                metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
+                self._descend(loss, metrics["loss"])
+                self.tally.add(metrics)
+                self.watch.see(metrics, cosines=all(pairs.lowest != -math.inf for pairs in all_pairs))
+                if self.learnt is not None and ready:
+                    if self.truth is not None and (self.step + 1) % self.steps_per_epoch == 0:
+                        self.calibration = measure_calibration(self.learnt, all_pairs, self.truth)
+                    learn(self.learnt, all_pairs, together=processes.world_size() > 1)
+            self.framework.commit()
+            self.step += 1
+            if self.learnt is not None and self.step % self.steps_per_epoch == 0:
+                self._report = end_epoch(self.learnt, together=processes.world_size() > 1)
         return batch.whole
 
-    def _read(self, pairs: Pairs) -> Correction:
-        """The correction for these pairs; of one that learns, as it is after the steps so far."""
-        return self.correction if self.learnt is None else self.learnt.read(pairs)
+    def _use_labels(self, pairs: Pairs) -> Pairs:
+        """The pairs of the oracle, if this training has labels."""
+        if self.labels is None:
+            return pairs
+        queries, keys = pairs.sample_ids()
+        use = with_false_negatives_attracted if self.attract else without_false_negatives
+        return use(pairs, self.labels[queries], self.labels[keys])
 
-    def _settle(self, pairs: Pairs, correction: Correction) -> tuple[Float[Tensor, ""], Outcome]:
-        """The loss of one comparison, over the anchors of all processes."""
+    def _loss(self, pairs: Pairs, *, corrected: bool) -> tuple[Float[Tensor, ""], Outcome]:
+        """The mean loss of the anchors of all processes, and the outcome of this process."""
+        correction: Correction = Plain()
+        if corrected:
+            correction = self.correction if self.learnt is None else self.learnt.read(pairs)
         if self.plan.compat is not None:
-            outcome = compare_as_published(pairs, correction)
+            outcome = outcome_as_published(pairs, correction)
         else:
-            outcome = compare(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
+            outcome = corrected_loss(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
         if processes.world_size() > 1:
             return settle_together(outcome, "mean")
         return outcome.loss.mean(), outcome
@@ -301,51 +329,46 @@ class Training(Generic[_Samples]):
                 f"the loss is {value} at step {self.step + 1} of {self.steps}: expected a number. "
                 f"Try a lower learning rate, gradient clipping, or a higher temperature"
             )
-        for group in self.optimiser.param_groups:
-            for parameter in group["params"]:  # zero_grad, without its detour for compilers.
-                parameter.grad = None
+        self.optimiser.zero_grad()
         self.scaler.scale(loss).backward()
-        processes.average_gradients(self.module)
+        processes.average_gradients(self.framework)
         self.scaler.unscale_(self.optimiser)
         if self.plan.clip is not None:
-            nn.utils.clip_grad_norm_(self.module.parameters(), self.plan.clip)
+            nn.utils.clip_grad_norm_(self.framework.parameters(), self.plan.clip)
         self.scaler.step(self.optimiser)
         self.scaler.update()
 
     def _batch(self) -> Batch[_Samples]:
         """This process's part of the step's samples."""
-        epoch, place = divmod(self.step, self.steps_per_epoch)
-        if place == 0 or self._order_of != epoch:
-            self._order, self._order_of = torch.randperm(len(self.data), generator=self._numbers(1, epoch)), epoch
-        start, count = place * self.plan.batch_size, processes.world_size()
+        epoch, number = divmod(self.step, self.steps_per_epoch)
+        if self._order_of != epoch:
+            self._order, self._order_of = torch.randperm(len(self.data), generator=self._generator(1, epoch)), epoch
+        start, count = number * self.plan.batch_size, processes.world_size()
         whole = min(self.plan.batch_size, len(self.data) - start)
         part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
         ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
         samples: Any = self.data.batch(ids.numpy())
-        seed_draws(self.device, self._seed(3, self.step, processes.rank()))  # For whatever the encoder draws by itself.
+        seed_draws(
+            self.device, self._seed(3, self.step, processes.rank())
+        )  # For draws of the encoder, such as dropout.
         return Batch(
             samples=samples.to(self.device),
             ids=ids.to(self.device),
-            make_generator=partial(self._numbers, 2, self.step),
+            generator=self._generator(2, self.step),
             part=part,
             whole=whole,
-            labels=self.labels,
         )
 
-    _speed = math.inf
-    _order_of = -1
-    _order: Tensor
-
-    def _numbers(self, purpose: int, index: int) -> torch.Generator:
-        """Random numbers for one purpose and one place: the same however the training came here."""
+    def _generator(self, purpose: int, index: int) -> torch.Generator:
+        """Random numbers for one purpose and one epoch or step, whether the training was resumed or not."""
         return torch.Generator().manual_seed(self._seed(purpose, index))
 
-    def _seed(self, *place: int) -> int:
-        return int(np.random.SeedSequence([self.plan.seed, *place]).generate_state(1, np.uint64)[0] >> 1)
+    def _seed(self, *key: int) -> int:
+        return int(np.random.SeedSequence([self.plan.seed, *key]).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _metrics(loss: Float[Tensor, ""], outcomes: list[Outcome]) -> dict[str, float]:
-    """What one step came to, the means over its comparisons; asked of the device at once."""
+    """The metrics of one step, as means over its outcomes; one transfer from the device gets them all."""
     names = ("floored", "positive_similarity", "unlabelled_similarity")
     asked = [getattr(outcome, name).to(loss.dtype) for name in names for outcome in outcomes]
     value, *rest = torch.stack([loss, *asked]).tolist()

@@ -1,32 +1,32 @@
-"""A look at the last steps: what goes wrong quietly is said aloud, early and once."""
+"""Warnings about a training that goes wrong, early and once: floored anchors, collapsed embeddings."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
 
 from pucl.training.checkpoint import WatchState
 
-WINDOW = 50  # Steps that are averaged before anything is said; a first few are often odd.
-FLOORED = 0.5  # Share of anchors at the floor from which the correction does more harm than good.
-COLLAPSED = 0.99  # Mean similarity of unrelated samples from which all embeddings are one.
+WINDOW = 50  # Steps that are averaged before a warning; single steps vary too much.
+FLOORED = 0.5  # Share of floored anchors above which the correction does more harm than good.
+COLLAPSED = 0.99  # Mean similarity of unrelated samples above which all embeddings are the same.
 
 
 class Watch:
-    """Speaks up when most anchors stand at the floor, or when all embeddings become one.
+    """Warns when most anchors are floored, or when all embeddings become the same.
 
     Args:
-        speak: Is told, in words, what is wrong and what to try.
+        warn: Called with each warning: what is wrong, and what to try.
 
     Attributes:
-        said: What was said already, and is not said again.
+        said: The warnings that were given, by name. None is given twice.
     """
 
-    def __init__(self, speak: Callable[[str], None]) -> None:
-        self._speak = speak
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
         self._steps: deque[Mapping[str, float]] = deque(maxlen=WINDOW)
         self.said: set[str] = set()
 
     def state(self) -> WatchState:
-        """The warnings that were given, and the last steps."""
+        """The state for a checkpoint."""
         return {"said": sorted(self.said), "steps": [dict(metrics) for metrics in self._steps]}
 
     def load(self, state: WatchState) -> None:
@@ -35,11 +35,11 @@ class Watch:
         self._steps = deque(state["steps"], maxlen=WINDOW)
 
     def see(self, metrics: Mapping[str, float], *, cosines: bool = True) -> None:
-        """Take in one step: floored, tau_plus and unlabelled_similarity.
+        """Add the metrics of one step, and warn if the mean of the last steps is bad.
 
         Args:
-            metrics: What the step came to.
-            cosines: Whether similarities are cosines; inner products without bound tell nothing of a collapse.
+            metrics: Has floored, tau_plus and unlabelled_similarity.
+            cosines: Whether similarities are cosines. Inner products have no bound, so they cannot show a collapse.
         """
         self._steps.append(metrics)
         if len(self._steps) < WINDOW:
@@ -48,14 +48,14 @@ class Watch:
         if floored > FLOORED:
             self._once(
                 "floored",
-                f"{floored:.0%} of the anchors stand at the floor, where unlabelled samples teach them nothing: the "
+                f"{floored:.0%} of the anchors are floored, so they learn nothing from unlabelled samples: the "
                 f"share of hidden positives, tau' = {metrics['tau_plus']:.3f}, is too large for these similarities. "
                 f"Try a smaller alpha (or tau_plus), a higher temperature, or --floor 0.1",
             )
         if cosines and similarity > COLLAPSED:
             self._once(
                 "collapsed",
-                f"unrelated samples have a mean similarity of {similarity:.4f}: the embeddings collapse into one. "
+                f"unrelated samples have a mean similarity of {similarity:.4f}: the embeddings collapse to one point. "
                 f"Try a lower learning rate, a lower temperature, or a larger batch",
             )
 
@@ -65,4 +65,4 @@ class Watch:
     def _once(self, kind: str, words: str) -> None:
         if kind not in self.said:
             self.said.add(kind)
-            self._speak(words)
+            self._warn(words)

@@ -5,9 +5,9 @@ Uniform and tilted averages need two numbers per anchor at the most,
 .. math:: \log A = \mathrm{LSE}_i\big((1 + \beta)\, u_i\big) - \mathrm{LSE}_i\big(\beta\, u_i\big),
           \qquad \mathrm{LSE}_i(0\, u_i) = \log N,
 
-so the logits are made a tile at a time, in cache, summed and forgotten; the backward pass makes them again.
-Memory is linear in the number of anchors. In the matrix of all views against all views a tile is also its own
-mirror image's, so only those on and above the diagonal are made.
+so logits are computed tile by tile, in cache, summed and dropped. The backward pass computes them again. Memory is
+linear in the number of anchors. The matrix of all views against all views is symmetric: only tiles on and above the
+diagonal are computed.
 """
 
 import math
@@ -17,25 +17,25 @@ import torch
 
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import tiles
-from pucl.contrast.streaming.gradients import connect, room
-from pucl.contrast.streaming.left_out import LeftOut, left_out
+from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
+from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
 from pucl.shapes import Float, Tensor
 
-SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all ordinary float32 numbers.
+SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all normal float32 numbers.
 
 
 def average(pairs: Pairs, tilt: float) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""]]:
-    """Logarithms of the averages, how many samples each anchor meets, and the sum of all their logits."""
+    """Logarithms of the averages, the number of samples of each anchor, and the sum of all their logits."""
     query, key, left = pairs.query, pairs.key, left_out(pairs)
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     scales = [1.0 + tilt, tilt] if tilt else [1.0]
     bounded = pairs.bound * scales[0] <= SAFE_EXPONENT
-    # Without a bound every row is shifted by its own maximum, and a mirror image has another one.
+    # Without a bound, every row is shifted by its own maximum, and a mirrored tile has other rows.
     mirrored = pairs.symmetric and bounded and left.mask is None
-    # Mirrored, the gradient of the queries is that of the keys, too.
+    # Mirrored, the gradient of the queries includes that of the keys.
     sums = log_sums(query, key.detach() if mirrored else key, scales, mirrored, bounded, *left)
-    highest = sums[-1].detach()  # Its share of the sums cancels, and so do its gradients.
+    highest = sums[-1].detach()  # It cancels in the sums, and so do its gradients.
     return highest + sums[0] - (sums[1] if tilt else count.clamp_min(1).log()), count, logit_sum
 
 
@@ -53,9 +53,8 @@ def log_sums(
 ) -> Tensor:
     """Log sum_j exp(scale * (<query_i, key_j> - highest_i)) as [scale, anchor], and below them highest_i.
 
-    The highest logit of a row is not added to its sums: where they are subtracted from each other, all digits would be
-    lost to it. With `bounded` it is not looked for, and 0 stands in its place. The sums of an anchor that meets nobody
-    are given as 0.
+    The highest logit of a row is not added to its sums: sums are subtracted from each other, and their digits would be
+    lost. With `bounded` no maximum is computed, and 0 is used instead. The sums of an anchor without samples are 0.
     """
     sums = query.new_zeros(len(scales), len(query))
     highest = query.new_full((len(query),), 0.0 if bounded else -math.inf)
@@ -65,11 +64,11 @@ def log_sums(
         if not bounded:
             risen = tiles.take_off_highest(logits, highest[rows])
         for s, scale in enumerate(scales):
-            last = s == len(scales) - 1  # Its exponentials may take the place of the logits.
+            last = s == len(scales) - 1  # Its exponentials may overwrite the logits.
             terms = _exponentials(logits, scale, out=logits if last else tiles.view(buffer, logits.shape))
             if not bounded:
                 sums[s, rows] *= torch.exp(scale * risen)
-            # Products with ones: the sums along rows and down columns at the same pace.
+            # Products with ones: sums along rows and along columns are equally fast.
             sums[s, rows].addmv_(terms, ones[: terms.shape[1]])
             if mirrored and rows != columns:
                 sums[s, columns].addmv_(terms.T, ones[: terms.shape[0]])
@@ -94,9 +93,7 @@ def log_sums_backward(
     of_key: bool,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the queries and keys; with `mirrored` the first holds both."""
-    query_gradient, key_gradient = room(query, key, of_query, of_key)
-    query_gradient.zero_()
-    key_gradient.zero_()
+    gradients = zero_gradients(query, key, of_query, of_key)
     sums, highest = sums[:-1], sums[-1]
     # d sum_i / d logit_ij = scale * exp(scale * (logit_ij - highest_i) - sum_i): `outer` is the first factor.
     outer = gradient[:-1] * gradient.new_tensor(scales)[:, None]
@@ -121,13 +118,8 @@ def log_sums_backward(
                 factor = torch.add(factor, outer[s, None, columns], out=tiles.view(outer_buffer, terms.shape))
             terms.mul_(factor)
             slopes = terms if s == 0 else slopes.add_(terms)
-        if of_query:
-            query_gradient[rows].addmm_(slopes, key[columns])
-        if mirrored and rows != columns:
-            query_gradient[columns].addmm_(slopes.T, query[rows])
-        if of_key:
-            key_gradient[columns].addmm_(slopes.T, query[rows])
-    return query_gradient, key_gradient
+        add_gradients(gradients, slopes, query, key, rows, columns, mirrored=mirrored)
+    return gradients
 
 
 @log_sums.register_fake

@@ -1,4 +1,4 @@
-r"""Averages of softplus, for Jensen-Shannon, a tile at a time: two sums for each anchor, one of them weighted.
+r"""Averages of softplus, for Jensen-Shannon, tile by tile: two sums for each anchor, one of them weighted.
 
 .. math:: A = \frac{\sum_i e^{\beta u_i}\, \mathrm{softplus}(u_i)}{\sum_i e^{\beta u_i}}, \qquad
           \frac{dA}{du_i} = w_i\, \bigl(\mathrm{sigmoid}(u_i) + \beta\, (\mathrm{softplus}(u_i) - A)\bigr).
@@ -12,14 +12,14 @@ import torch
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import cutoff, tiles
 from pucl.contrast.streaming.exponentials import SAFE_EXPONENT
-from pucl.contrast.streaming.gradients import connect, room
-from pucl.contrast.streaming.left_out import LeftOut, left_out
+from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
+from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
 from pucl.shapes import Float, Tensor
 
 
 def average(pairs: Pairs, tilt: float) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""]]:
-    """The averages, how many samples each anchor meets, and the sum of all their logits."""
+    """The averages, the number of samples of each anchor, and the sum of all their logits."""
     query, key, left = pairs.query, pairs.key, left_out(pairs)
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     bounded = pairs.bound * tilt <= SAFE_EXPONENT
@@ -38,7 +38,7 @@ def softplus_averages(
     mask: Tensor | None,
     period: int,
 ) -> Tensor:
-    """The average of softplus(<query_i, key_j>) with weights of exp(tilt * logit), 0 for an anchor that meets nobody.
+    """The average of softplus(<query_i, key_j>) with weights exp(tilt * logit), 0 for an anchor without samples.
 
     Below the averages, as [3, anchor], log sum_j exp(tilt * (logit_ij - highest_i)) and highest_i, as in `log_sums`;
     both are 0 without a tilt.
@@ -80,8 +80,7 @@ def softplus_averages_backward(
     of_key: bool,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the queries and keys."""
-    query_gradient, key_gradient = room(query, key, of_query, of_key)
-    key_gradient.zero_()
+    gradients = zero_gradients(query, key, of_query, of_key)
     average, log_sum, highest = averages
     outer = gradient[0] if tilt else gradient[0] / count.clamp_min(1)
     buffers = [tiles.buffer(query, key, needed=bool(tilt)) for _ in range(2)]
@@ -97,11 +96,8 @@ def softplus_averages_backward(
         else:
             slopes = cutoff.sigmoid(logits, out=logits)
         slopes.mul_(outer[rows, None])
-        if of_query:  # Tiles of the same rows follow each other: the first finds nothing to add to.
-            query_gradient[rows].addmm_(slopes, key[columns], beta=0 if columns.start == 0 else 1)
-        if of_key:
-            key_gradient[columns].addmm_(slopes.T, query[rows])
-    return query_gradient, key_gradient
+        add_gradients(gradients, slopes, query, key, rows, columns)
+    return gradients
 
 
 @softplus_averages.register_fake

@@ -1,4 +1,4 @@
-"""How many keys each query meets, and the sum of all logits, without a pass over the tiles."""
+"""The number of keys of each query, and the sum of all logits, without a pass over the tiles."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from pucl.shapes import Float, Tensor
 
 
 def pair_counts(pairs: Pairs) -> Float[Tensor, " anchor"]:
-    """How many unlabelled samples each anchor meets."""
+    """The number of unlabelled samples of each anchor."""
     if pairs.mask is None and pairs.shared:
         count: Tensor
-        query, key = pairs.query.detach()[:, :0], pairs.key.detach()[:, :0]  # Of the logits nothing is asked.
+        query, key = pairs.query.detach()[:, :0], pairs.key.detach()[:, :0]  # The logits are not needed.
         count, _ = pair_totals(query, key, pairs.query_ids, pairs.key_ids, None, pairs.period)
         return count
     counting = pairs.counting()
@@ -31,7 +31,7 @@ def pair_totals(
     mask: Tensor | None,
     period: int,
 ) -> tuple[Tensor, Tensor]:
-    """How many keys each query meets, and the sum of all their logits."""
+    """The number of keys of each query that count, and the sum of all their logits."""
     if mask is not None:
         blocks = [slice(start, start + tiles.TILE) for start in range(0, len(query), tiles.TILE)]
         weight = [(mask[rows].to(key.dtype) @ key * query[rows]).sum() for rows in blocks]
@@ -46,12 +46,12 @@ def pair_totals(
     ids, group = torch.unique(key_ids, return_inverse=True)
     keys_of = torch.bincount(group, minlength=len(ids)).to(query.dtype)
     sum_of = key.new_zeros(len(ids), key.shape[1]).index_add_(0, group, key)
-    place = torch.searchsorted(ids, query_ids).clamp_max(len(ids) - 1)
-    known = ids[place] == query_ids
-    # Queries are summed by id too, and those that no key has the id of, into a place of their own.
+    index = torch.searchsorted(ids, query_ids).clamp_max(len(ids) - 1)
+    known = ids[index] == query_ids
+    # Queries are summed by id too. Those whose id no key has go into one extra entry.
     queries_of = query.new_zeros(len(ids) + 1, query.shape[1])
-    queries_of.index_add_(0, torch.where(known, place, len(ids)), query)
-    return count - known.to(query.dtype) * keys_of[place], total - (queries_of[:-1] * sum_of).sum()
+    queries_of.index_add_(0, torch.where(known, index, len(ids)), query)
+    return count - known.to(query.dtype) * keys_of[index], total - (queries_of[:-1] * sum_of).sum()
 
 
 @pair_totals.register_fake

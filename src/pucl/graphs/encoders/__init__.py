@@ -1,1 +1,1 @@
-"""Graphs to vectors: GIN, its batch norm for folded graphs, and the heads of InfoGraph."""
+"""Encoders of graphs: GIN, its batch norm for folded graphs, and the heads of InfoGraph."""

@@ -1,4 +1,4 @@
-"""Batch norm of rows that stand for several."""
+"""Batch norm in which a row counts as several equal rows."""
 
 from typing import Any, NamedTuple
 
@@ -11,11 +11,11 @@ from pucl.shapes import Float, Tensor
 
 
 class Counts(NamedTuple):
-    """How many rows each row stands for, found out once for all layers.
+    """How many rows each row counts as. It is computed once for all layers.
 
     Args:
-        share: Of each, in all rows that there are.
-        total: How many these are.
+        share: The share of each row in the total.
+        total: Number of rows that all rows count as together.
     """
 
     share: Float[Tensor, " row"]
@@ -23,15 +23,15 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, copies: Float[Tensor, " row"], dtype: torch.dtype) -> "Counts":
-        """From the numbers themselves."""
+        """From the number of rows that each row counts as."""
         total = float(copies.sum())
         return cls(copies.to(dtype) / total, total)
 
 
 class CountedBatchNorm(nn.BatchNorm1d):
-    r"""Batch norm in which a row may count as several equal ones.
+    r"""Batch norm in which a row may count as several equal rows.
 
-    With :math:`w_i` the number of rows that row i stands for, and n their sum,
+    With :math:`w_i` the number of rows that row i counts as, and n their sum,
 
     .. math::
         y_i = \gamma\, \hat x_i + \beta, \quad
@@ -39,10 +39,10 @@ class CountedBatchNorm(nn.BatchNorm1d):
         \mu = \frac{1}{n} \sum_i w_i x_i, \quad
         \sigma^2 = \frac{1}{n} \sum_i w_i (x_i - \mu)^2,
 
-    which is torch's batch norm of all n rows. In evaluation, and without numbers, it is torch's own.
+    This equals torch's batch norm of all n rows. Without counts, and in evaluation, torch's own is used.
     """
 
-    def forward(  # noqa: D102 (the class says it)
+    def forward(  # noqa: D102 (the class explains it)
         self,
         input: Float[Tensor, "row channel"],  # noqa: A002 (torch's name)
         counts: Counts | None = None,
@@ -58,9 +58,9 @@ class CountedBatchNorm(nn.BatchNorm1d):
 
 
 class _CountedNorm(torch.autograd.Function):
-    r"""The normalised rows, with the mean and the variance, which have no gradient of their own.
+    r"""The normalised rows, their mean and their variance. Mean and variance have no gradient.
 
-    With g the gradient of y and :math:`s_i = w_i / n` the share of a row, that of x is
+    With g the gradient of y and :math:`s_i = w_i / n` the share of a row, the gradient of x is
 
     .. math:: \frac{\gamma}{\sqrt{\sigma^2 + \epsilon}}
         \Bigl(g_i - s_i \bigl(\textstyle\sum_j g_j + \hat x_i \sum_j g_j \hat x_j\bigr)\Bigr).

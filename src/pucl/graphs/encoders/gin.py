@@ -1,72 +1,49 @@
-"""Graph isomorphism networks: graphs in, a vector for each node and one for each graph out.
+"""Encoders of graphs: a batch of graphs in, a vector for each node and a vector for each graph out.
 
-What moves numbers from node to node (sums over neighbours and graphs, layers side by side) is written out, with
-gradients of its own: with tens of thousands of nodes in a batch it would take longer than the networks.
+Sums over neighbours and graphs and the concatenation of layers have gradients written by hand. With torch's own, they
+would take longer than the networks if a batch has tens of thousands of nodes.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pucl.graphs.encoders.counted import CountedBatchNorm, Counts
-from pucl.graphs.encoders.lists import Lists, lists_of
-from pucl.shapes import Float, Int, Tensor
-
-
-@runtime_checkable
-class Graphs(Protocol):
-    """Some graphs as one graph of separate parts; `pucl.graphs.graphset.GraphBatch` is one."""
-
-    @property
-    def x(self) -> Float[Tensor, "node feature"]:
-        """Features of all nodes."""
-        ...
-
-    @property
-    def edge_index(self) -> Int[Tensor, "2 edge"]:
-        """Edges as rows of ``x``: from, to."""
-        ...
-
-    @property
-    def graph_of(self) -> Int[Tensor, " node"]:
-        """The graph of each node."""
-        ...
-
-    @property
-    def graphs(self) -> int:
-        """How many graphs."""
-        ...
+from pucl.graphs.encoders.lists import Lists
+from pucl.graphs.graphset import GraphBatch
+from pucl.shapes import Float, Tensor
 
 
 class GIN(nn.Module):
-    r"""InfoGraph's encoder: layers that add up neighbours, each kept, and summed over each graph.
+    r"""InfoGraph's encoder, a graph isomorphism network: each layer adds the vectors of neighbours.
 
     With :math:`h^{(0)}` the features of the nodes, and a network :math:`f_l` (Linear, ReLU, Linear) in each layer,
 
     .. math::
         h_i^{(l)} = \mathrm{bn}\bigl(\mathrm{relu}(f_l(h_i^{(l-1)} + \textstyle\sum_{j \to i} h_j^{(l-1)}))\bigr).
 
-    A node's vector is all its :math:`h^{(l)}` side by side, and a graph's vector is the sum over its nodes.
+    The vector of a node is the concatenation of all its :math:`h^{(l)}`. The vector of a graph is the sum over its
+    nodes.
 
     Args:
-        inputs: Features of a node.
+        inputs: Number of features of a node.
         hidden: Dimension of each layer.
-        layers: How many; a node then knows of its surroundings as far as so many steps.
+        layers: Number of layers. A node sees other nodes up to this distance.
 
     Attributes:
-        features: Dimension of the vectors that come out, ``hidden * layers``.
+        features: Dimension of the output, ``hidden * layers``.
 
     Shapes:
         Nodes [node, inputs] to [node, features], and graphs [graph, features].
 
     Note:
-        Edges may come in any order; they are sorted at each call. Batches of a
-        `pucl.graphs.GraphSet` bring the lists that come of it, made from what was sorted once for the set.
+        Edges may have any order. A batch sorts them for its lists of neighbours. Batches of a `pucl.graphs.GraphSet`
+        need not, since the set sorts its edges once.
 
-        In graphs with ``copies`` and ``edge_copies``, as `pucl.graphs.folding.fold` makes them, a node counts as so
-        many in batch norms and in the sum over its graph, and an edge as so many in the sum over neighbours.
+        Folded graphs (`pucl.graphs.folding.fold`) have ``copies`` and ``edge_copies``. A node counts ``copies`` times
+        in batch norms and in the sum over its graph, an edge ``edge_copies`` times in the sum over neighbours.
 
     References:
         Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019; Sun et al., InfoGraph, ICLR 2020.
@@ -83,67 +60,73 @@ class GIN(nn.Module):
         self.norms = nn.ModuleList(CountedBatchNorm(hidden) for _ in sizes)
         self.features = hidden * layers
 
-    def forward(self, graphs: Graphs) -> tuple[Float[Tensor, "node features"], Float[Tensor, "graph features"]]:
+    def forward(self, graphs: GraphBatch) -> tuple[Float[Tensor, "node features"], Float[Tensor, "graph features"]]:
         """The vector of each node, and of each graph."""
-        x, kept = graphs.x, []
-        copies: Tensor | None = getattr(graphs, "copies", None)
+        x, kept, copies = graphs.x, [], graphs.copies
         counts = None if copies is None else Counts.of(copies, x.dtype)
-        incoming, outgoing = _neighbours(graphs)
+        incoming, outgoing = graphs.neighbour_lists
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(torch.relu_(convolution(x, incoming, outgoing)), counts)
             kept.append(x)
-        nodes: Lists | None = getattr(graphs, "node_lists", None)
-        if nodes is None:
-            nodes = lists_of(graphs.graph_of, None, graphs.graphs, copies)
         local: Tensor
         whole: Tensor
-        local, whole = _Gathered.apply(graphs.graph_of, copies, nodes, *kept)  # type: ignore[no-untyped-call]
+        local, whole = _Gathered.apply(graphs.graph_of, copies, graphs.node_lists, *kept)  # type: ignore[no-untyped-call]
         return local, whole
 
 
-class Convolution(nn.Module):
-    """The network of a layer, on the sum of each node and its neighbours.
+class SummedFeatures(nn.Module):
+    """No network: the sum of the features of a graph's nodes. For one-hot labels it counts the nodes of each label.
 
-    What torch_geometric's GINConv computes, without it: of a layer it would bring the sum alone, for which it sorts the
-    edges, and sorts them again for the gradient.
+    This is the baseline for encoders of graphs. It sees no edge.
 
     Args:
-        inputs: Dimension of what comes in.
-        hidden: Dimension of what comes out.
+        inputs: Number of features of a node.
+    """
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.features = inputs
+
+    def forward(self, graphs: GraphBatch) -> tuple[Float[Tensor, "node features"], Float[Tensor, "graph features"]]:
+        """The features of each node unchanged, and their sum over each graph."""
+        total = torch.zeros(graphs.graphs, self.features, dtype=graphs.x.dtype, device=graphs.x.device)
+        counted = graphs.x if graphs.copies is None else graphs.x * graphs.copies[:, None]
+        return graphs.x, total.index_add(0, graphs.graph_of, counted)
+
+
+class Convolution(nn.Module):
+    """One layer: a network applied to the sum of each node and its neighbours.
+
+    It computes what torch_geometric's GINConv computes. GINConv sorts the edges for each sum and for each gradient;
+    here the lists of neighbours are given.
+
+    Args:
+        inputs: Dimension of the input.
+        hidden: Dimension of the output.
     """
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
         self.nn = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, hidden))
-        for layer in self.nn:  # GINConv draws weights anew: so a seed gives the weights that it would give there.
+        for layer in self.nn:  # GINConv draws its weights twice. So a seed gives the same weights here as there.
             if isinstance(layer, nn.Linear):
                 layer.reset_parameters()
 
     def forward(
         self, x: Float[Tensor, "node inputs"], incoming: Lists, outgoing: Lists
     ) -> Float[Tensor, "node hidden"]:
-        """One step further."""
+        """The vectors of all nodes after this layer."""
         together: Tensor = _NeighbourSum.apply(x, incoming, outgoing)  # type: ignore[no-untyped-call]
         y: Tensor = self.nn(together)
         return y
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        state_dict.pop(f"{prefix}eps", None)  # GINConv kept a zero here; states from then are welcome.
+        state_dict.pop(f"{prefix}eps", None)  # States of older versions have GINConv's eps, which is 0.
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _neighbours(graphs: Graphs) -> tuple[Lists, Lists]:
-    """The nodes from which edges come to each node, and those to which edges go."""
-    known: tuple[Lists, Lists] | None = getattr(graphs, "neighbour_lists", None)
-    if known is not None:
-        return known
-    (source, target), nodes = graphs.edge_index, len(graphs.x)
-    copies: Tensor | None = getattr(graphs, "edge_copies", None)
-    return lists_of(target, source, nodes, copies), lists_of(source, target, nodes, copies)
-
-
 class _NeighbourSum(torch.autograd.Function):
-    """Each node and those from which edges come to it; the gradient goes the other way along the edges."""
+    """The sum of each node and the sources of its incoming edges. The gradient follows the edges backwards."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, incoming: Lists, outgoing: Lists) -> Tensor:
@@ -158,10 +141,10 @@ class _NeighbourSum(torch.autograd.Function):
 
 
 class _Gathered(torch.autograd.Function):
-    """The vectors of all layers in one for each node, and the sum of these over the nodes of each graph.
+    """The layers of each node concatenated, and their sums over the nodes of each graph.
 
-    torch.cat, but for gradients that are tables of their own: from one whose rows lie apart, batch norm takes seven
-    times as long to go back.
+    The gradients of the layers are contiguous, unlike those of torch.cat. The backward pass of batch norm takes seven
+    times as long if they are not.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Graphs that the user has as torch_geometric's ``Data``."""
+"""Graphs from torch_geometric's ``Data``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 
 from pucl.data.errors import DataError
 from pucl.data.labels import are_whole_numbers
-from pucl.graphs.features import NodeFeatures, PlainGraphs, choose_features, with_features
-from pucl.graphs.graphset import GraphSet
+from pucl.graphs.features import NodeFeatures, PlainGraphs, with_features
+from pucl.graphs.graphset import GraphSet, starts_of
 from pucl.graphs.sources.tu import write_tu
 
 
 def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | NodeFeatures = "default") -> GraphSet:
-    """A set of graphs from objects with ``edge_index`` and, where known, ``x`` and ``y``; a whole Dataset will do.
+    """Make a set of graphs from objects with ``edge_index`` and, if known, ``x`` and ``y``.
 
     Args:
-        graphs: ``torch_geometric.data.Data``, or whatever has these attributes: ``edge_index`` [2, edge], ``x``
-            [node, feature] or, where there is none, ``num_nodes``; ``y``, one whole number. Each or none has an ``x``,
-            and each or none a ``y``.
-        name: What reports call it.
-        features: What is seen of a node, see `choose_features`; an ``x`` counts as attributes.
+        graphs: A list or Dataset of ``torch_geometric.data.Data``, or of other objects with these attributes:
+            ``edge_index`` [2, edge]; ``x`` [node, feature] or, without it, ``num_nodes``; ``y``, one whole number. All
+            graphs or none have an ``x``, and all or none have a ``y``.
+        name: Its name in reports.
+        features: The features of a node, see `choose_features`; ``x`` counts as attributes.
 
     Example:
         >>> from types import SimpleNamespace
@@ -31,23 +31,22 @@ def from_pyg(graphs: Sequence[Any], *, name: str = "graphs", features: str | Nod
         >>> from_pyg([ring, ring]).feature_count
         5
     """
-    plain = _plain(graphs, name)
-    return with_features(plain, features if isinstance(features, NodeFeatures) else choose_features(plain, features))
+    return with_features(_plain(graphs, name), features)
 
 
 def save_graphs(graphs: Sequence[Any], directory: str | Path) -> None:
-    """Write graphs to a directory from which they can be trained on: ``pucl train infograph DIRECTORY``.
+    """Write graphs to a directory, for ``pucl train infograph DIRECTORY``.
 
     Args:
-        graphs: As `from_pyg` takes them.
-        directory: A new one. Its files are those of the TU collection.
+        graphs: Graphs as `from_pyg` takes them.
+        directory: A new directory. It gets the files of the TU collection's form.
     """
-    place = Path(directory)
-    write_tu(_plain(graphs, place.name), place)
+    directory = Path(directory)
+    write_tu(_plain(graphs, directory.name), directory)
 
 
 def _plain(graphs: Sequence[Any], name: str) -> PlainGraphs:
-    """The arrays of these objects, put together."""
+    """Concatenate the arrays of these objects."""
     if not len(graphs):
         raise DataError(f"{name}: expected at least one graph, got none")
     parts = [_part(graph, number, name) for number, graph in enumerate(graphs)]
@@ -55,16 +54,16 @@ def _plain(graphs: Sequence[Any], name: str) -> PlainGraphs:
     for what, values in (("features x", tables), ("a label y", targets)):
         missing = [number for number, value in enumerate(values) if value is None]
         if missing and len(missing) < len(parts):
-            raise DataError(f"{name}: each graph or none should have {what}; graph {missing[0]} has none")
+            raise DataError(f"{name}: all graphs or none have {what}: expected one for graph {missing[0]}, got none")
     if tables[0] is not None and len(widths := {table.shape[1] for table in tables}) > 1:
         raise DataError(
-            f"{name}: nodes of all graphs have the same features: expected one number, got {sorted(widths)}"
+            f"{name}: all nodes have the same number of features: expected one number, got {sorted(widths)}"
         )
     classes, labels = (None, None) if targets[0] is None else np.unique(np.array(targets), return_inverse=True)
     return PlainGraphs(
         name=name,
-        node_start=np.cumsum([0, *counts], dtype=np.int64),
-        edge_start=np.cumsum([0, *(edge.shape[1] for edge in edges)], dtype=np.int64),
+        node_start=starts_of(counts),
+        edge_start=starts_of([each.shape[1] for each in edges]),
         edges=np.concatenate(edges, axis=1),
         node_attributes=None if tables[0] is None else np.concatenate(tables),
         labels=None if labels is None else labels.astype(np.int64),
@@ -93,7 +92,7 @@ def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArra
         raise DataError(f"{name}: graph {number} is empty: expected at least one node")
     if edges.size and (edges.min() < 0 or edges.max() >= count):
         raise DataError(
-            f"{name}: graph {number}: edge_index counts its nodes: expected 0..{count - 1}, got {edges.min()}.."
+            f"{name}: graph {number}: edge_index holds numbers of nodes: expected 0..{count - 1}, got {edges.min()}.."
             f"{edges.max()}"
         )
     target = None if y is None else np.asarray(y)
@@ -102,11 +101,6 @@ def _part(graph: Any, number: int, name: str) -> tuple[NDArray[np.int32], NDArra
             f"{name}: graph {number}: y is the class of the graph: expected one whole number, got {target.dtype} "
             f"{list(target.shape)}"
         )
-    with np.errstate(over="ignore"):  # What becomes infinite is refused with its column.
+    with np.errstate(over="ignore"):  # Infinite values are refused later, with their column.
         features = None if table is None else table.astype(np.float32)
-    return (
-        edges.astype(np.int32),
-        features,
-        None if target is None else int(target.item()),
-        count,
-    )
+    return edges.astype(np.int32), features, None if target is None else int(target.item()), count

@@ -1,4 +1,4 @@
-"""Small graphs of four shapes, made when they are asked for: a first run needs no download."""
+"""Generated graphs of four shapes, so that a first run needs no download."""
 
 import itertools
 import math
@@ -8,29 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.graphs.features import PlainGraphs
+from pucl.graphs.graphset import starts_of
 
 EACH = 100
-"""Graphs of each class."""
+"""Number of graphs of each class."""
 
 FEWEST_NODES, MOST_NODES = 14, 40
 EDGES_PER_NODE = (1.35, 1.65)
 STRAY = 0.1
-"""Least share of the edges that lead anywhere."""
+"""Smallest share of the edges that are random."""
 
 Draw = Callable[[], float]
 Edge = tuple[int, int]
 
 
-def make_shapes(each: int = EACH, seed: int = 0) -> PlainGraphs:
-    """Rings with chords, grids, hubs and communities: 14 to 40 nodes, nothing known of a node but its neighbours.
+def make_shapes(each: int = EACH) -> PlainGraphs:
+    """Make rings with chords, grids, hubs and communities of 14 to 40 nodes. Nodes have no labels or attributes.
 
-    Each number of nodes and of edges is drawn once and used for one graph of every class, so neither tells the class.
-    A shape loses edges, or gets some that lead anywhere, until it has its number; a share leads anywhere in any case.
+    The numbers of nodes and edges are drawn once for one graph of each class, so they do not reveal the class. A shape
+    loses edges or gets random edges until it has that number; some edges are always random. The graphs are the same on
+    every machine: only ``random`` is called, whose numbers stay the same in all versions of numpy.
 
     Args:
-        each: How many graphs of each class.
-        seed: Others with another seed. The same seed makes the same graphs everywhere: only ``random`` is drawn from,
-            whose stream numpy keeps.
+        each: Number of graphs of each class.
 
     Example:
         >>> graphs = make_shapes(each=2)
@@ -38,8 +38,8 @@ def make_shapes(each: int = EACH, seed: int = 0) -> PlainGraphs:
         (8, ('ring', 'grid', 'hubs', 'communities'))
     """
     if each < 1:
-        raise ValueError(f"each is how many graphs of each class there are: expected at least 1, got {each}")
-    draw = np.random.Generator(np.random.PCG64(seed)).random
+        raise ValueError(f"each is the number of graphs of each class: expected at least 1, got {each}")
+    draw = np.random.Generator(np.random.PCG64(0)).random
     nodes, edges, labels = [], [], []
     for _ in range(each):
         count = FEWEST_NODES + int((MOST_NODES - FEWEST_NODES + 1) * draw())
@@ -50,11 +50,10 @@ def make_shapes(each: int = EACH, seed: int = 0) -> PlainGraphs:
             nodes.append(count)
             edges.append(_both_ways(graph, _permutation(count, draw)))
             labels.append(label)
-    counts = [table.shape[1] for table in edges]
     return PlainGraphs(
         name="shapes",
-        node_start=np.cumsum([0, *nodes], dtype=np.int64),
-        edge_start=np.cumsum([0, *counts], dtype=np.int64),
+        node_start=starts_of(nodes),
+        edge_start=starts_of([table.shape[1] for table in edges]),
         edges=np.concatenate(edges, axis=1),
         labels=np.array(labels, np.int64),
         classes=tuple(SHAPES),
@@ -62,20 +61,20 @@ def make_shapes(each: int = EACH, seed: int = 0) -> PlainGraphs:
 
 
 def _ring(count: int, draw: Draw) -> list[Edge]:
-    """A cycle, and chords that cut a corner: a chain of triangles."""
+    """A cycle with chords over two edges: a chain of triangles."""
     cycle = [(node, (node + 1) % count) for node in range(count)]
     return cycle + [(node, (node + 2) % count) for node in range(count) if draw() < 0.5]
 
 
 def _grid(count: int, draw: Draw) -> list[Edge]:
-    """Rows and columns, two to five wide: squares, and not a triangle."""
+    """Rows and columns, two to five wide: squares, no triangles."""
     width = 2 + int(draw() * min(4, math.isqrt(count) - 1))
     across = [(node, node + 1) for node in range(count - 1) if (node + 1) % width]
     return across + [(node, node + width) for node in range(count - width)]
 
 
 def _hubs(count: int, draw: Draw) -> list[Edge]:
-    """Each node joins one or two others, which are chosen by how many have joined them before."""
+    """Each node is joined to one or two others. Nodes with many edges are chosen more often."""
     ends = [0]
     edges = []
     for node in range(1, count):
@@ -88,10 +87,10 @@ def _hubs(count: int, draw: Draw) -> list[Edge]:
 
 
 def _communities(count: int, draw: Draw) -> list[Edge]:
-    """Groups of about five with most of their inner edges, each joined to the next by one."""
+    """Groups of about five nodes with most of their inner edges. An edge joins each group to the next."""
     groups = max(2, round(count / 5))
     members = [list(range(group, count, groups)) for group in range(groups)]
-    edges = [(a, b) for group in members for place, a in enumerate(group) for b in group[place + 1 :] if draw() < 0.75]
+    edges = [(a, b) for group in members for a, b in itertools.combinations(group, 2) if draw() < 0.75]
     for group, following in itertools.pairwise(members):
         edges.append((group[int(draw() * len(group))], following[int(draw() * len(following))]))
     return edges
@@ -106,7 +105,7 @@ SHAPES: dict[str, Callable[[int, Draw], list[Edge]]] = {
 
 
 def _disturbed(edges: list[Edge], count: int, wanted: int, draw: Draw) -> set[Edge]:
-    """Just so many edges, of which some lead anywhere."""
+    """Remove edges and add random ones, until there are as many as wanted."""
     kept = sorted({(min(a, b), max(a, b)) for a, b in edges})
     keep = min(len(kept), round(wanted * (1 - STRAY)))
     while len(kept) > keep:
@@ -120,7 +119,7 @@ def _disturbed(edges: list[Edge], count: int, wanted: int, draw: Draw) -> set[Ed
 
 
 def _permutation(count: int, draw: Draw) -> NDArray[np.int64]:
-    """New numbers for the nodes, so that their order does not tell the shape."""
+    """New numbers for the nodes, so that their order does not reveal the shape."""
     return np.argsort([draw() for _ in range(count)]).astype(np.int64)
 
 

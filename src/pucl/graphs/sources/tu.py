@@ -1,8 +1,8 @@
-"""Graphs in the text files of the TU collection: parsed fast, checked line by line where something is wrong.
+"""Graphs in the text files of the TU collection. They are parsed fast; if that fails, the wrong line is searched.
 
-``NAME_A.txt`` has an edge a line, ``NAME_graph_indicator.txt`` the graph of each node, ``NAME_graph_labels.txt`` the
-class of each graph, ``NAME_node_labels.txt`` and ``NAME_node_attributes.txt`` what is known of each node. Nodes and
-graphs are counted from 1, values are separated by commas.
+``NAME_A.txt`` has one edge in each line, ``NAME_graph_indicator.txt`` the graph of each node, ``NAME_graph_labels.txt``
+the class of each graph, ``NAME_node_labels.txt`` and ``NAME_node_attributes.txt`` labels and attributes of each node.
+Nodes and graphs are counted from 1. Values are separated by commas.
 
 Reference: C. Morris, N. M. Kriege, F. Bause, K. Kersting, P. Mutzel and M. Neumann, TUDataset: A collection of
 benchmark datasets for learning with graphs, 2020.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pucl.data.errors import DataError
 from pucl.files import whole_file
 from pucl.graphs.features import PlainGraphs
-from pucl.progress import Progress
+from pucl.graphs.graphset import starts_of
 
 REQUIRED = ("A", "graph_indicator")
 ENDS = tuple(f"_{part}.txt" for part in REQUIRED)
@@ -29,52 +29,56 @@ UNUSED = {
     "edge_attributes": "edge attributes",
     "graph_attributes": "graph attributes (targets of a regression)",
 }
-"""Files of the collection that are not read, and what notes call them."""
+"""Files of the collection that are not read, and their names in notes."""
 
 SHOWN = 40  # Characters of a wrong line that an error shows.
 WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
 
 
 def tu_file(directory: Path, name: str, part: str) -> Path:
-    """The file of a set that holds this part of it."""
+    """The file of a part of a set."""
     return directory / f"{name}_{part}.txt"
 
 
 def find_tu(directory: Path) -> tuple[Path, str] | None:
-    """Where the files of the set in a directory are (in it, or in ``raw``), and its name; None if there is none.
+    """Find a set of graphs in a directory or in its sub-directory ``raw``.
 
-    A set of which one file is missing is found too, so that the error can be about that file.
+    Returns:
+        The directory of its files, and its name; None if there is no set. A set of which one file is missing is found
+        too, so that the error can name that file.
     """
-    for place in (directory, directory / "raw"):
-        names = sorted({path.name.removesuffix(end) for end in ENDS for path in place.glob(f"*{end}")})
+    for each in (directory, directory / "raw"):
+        names = sorted({path.name.removesuffix(end) for end in ENDS for path in each.glob(f"*{end}")})
         if len(names) > 1:
-            raise DataError(f"{place} holds several sets of graphs, {', '.join(names)}: give each a directory")
+            raise DataError(f"{each} holds several sets of graphs, {', '.join(names)}: give each its own directory")
         if names:
-            return place, names[0]
+            return each, names[0]
     return None
 
 
 def read_tu(directory: Path, name: str) -> PlainGraphs:
     """Read a set of graphs.
 
-    Edges are sorted, and edges from a node to itself and edges that are written twice are left out, as
-    torch_geometric does, so that the order of lines is of no account. Whether the other direction of an edge is there
-    too is left as it is, and noted where it is not.
+    Edges are sorted, so the order of lines does not matter. Edges from a node to itself and repeated edges are skipped,
+    as in torch_geometric. Edges without their reverse are kept, with a note.
 
-    Args:
-        directory: Where the files are.
-        name: What their names begin with.
+    The names of the files in the directory begin with `name`.
     """
     paths = {part: tu_file(directory, name, part) for part in (*REQUIRED, *OPTIONAL)}
-    for part in REQUIRED:
+    for part, other in (REQUIRED, REQUIRED[::-1]):
         if not paths[part].is_file():
-            raise DataError(f"{paths[part]} is missing; graphs are read from it and from {paths[_other(part)].name}")
-    tables = _tables({part: path for part, path in paths.items() if path.is_file()}, name)
+            raise DataError(f"{paths[part]} is missing; a set of graphs has it beside {paths[other].name}")
+    columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}
+    tables = {
+        part: read_table(path, np.float64 if part == "node_attributes" else np.int64, columns.get(part))
+        for part, path in paths.items()
+        if path.is_file()
+    }
 
     indicator = tables["graph_indicator"][:, 0]
     graph_labels = tables["graph_labels"][:, 0] if "graph_labels" in tables else None
     nodes_of = _nodes_of_graphs(indicator, graph_labels, paths)
-    order = np.argsort(indicator, kind="stable")  # Nodes of a graph follow each other, whatever the order of lines.
+    order = np.argsort(indicator, kind="stable")  # The nodes of a graph one after the other.
     if "node_attributes" in tables:
         _check_range(tables["node_attributes"], paths["node_attributes"])
     for part in ("node_labels", "node_attributes"):
@@ -82,11 +86,9 @@ def read_tu(directory: Path, name: str) -> PlainGraphs:
             _check_length(tables[part], len(indicator), paths[part], paths["graph_indicator"])
             tables[part] = tables[part][order]
 
-    node_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(nodes_of)])
+    node_start = starts_of(nodes_of)
     edges, edge_start, notes = _edges(tables["A"], indicator, order, node_start, paths)
-    notes += [
-        f"{what} are there and not used" for part, what in UNUSED.items() if tu_file(directory, name, part).exists()
-    ]
+    notes += [f"{what} are not used" for part, what in UNUSED.items() if tu_file(directory, name, part).exists()]
     classes, labels = (None, None) if graph_labels is None else np.unique(graph_labels, return_inverse=True)
     if labels is None:
         notes.append(f"graphs have no labels, since there is no {paths['graph_labels'].name}")
@@ -104,18 +106,17 @@ def read_tu(directory: Path, name: str) -> PlainGraphs:
 
 
 def write_tu(graphs: PlainGraphs, directory: Path) -> None:
-    """Write a set of graphs as `read_tu` reads it, under the name of the directory, which must be new or empty."""
+    """Write a set of graphs to a new or empty directory, in the form that `read_tu` reads, under its name."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise DataError(f"graphs are written to a directory: expected a new one, got {directory}, which is not empty")
+        raise DataError(f"graphs are written to a new directory: expected a new or empty one, got {directory}")
     if not graphs.edges.shape[1]:
         raise DataError(f"{graphs.name}: graphs are written as lists of edges: expected at least one, got none")
-    first_node = np.repeat(graphs.node_start[:-1], np.diff(graphs.edge_start))
     tables: dict[str, tuple[NDArray[Any] | None, str]] = {
         "graph_indicator": (np.repeat(np.arange(1, len(graphs) + 1), np.diff(graphs.node_start)), "%d"),
         "graph_labels": (None if graphs.labels is None else np.array(graphs.classes, int)[graphs.labels], "%d"),
         "node_labels": (graphs.node_labels, "%d"),
-        "node_attributes": (graphs.node_attributes, "%.9g"),  # As many digits as tell float32 numbers apart.
-        "A": ((graphs.edges + first_node + 1).T, "%d"),  # The last: without it there is no set.
+        "node_attributes": (graphs.node_attributes, "%.9g"),  # Enough digits for every float32 number.
+        "A": ((graphs.edge_rows() + 1).T, "%d"),  # Written last: without it there is no set.
     }
     directory.mkdir(parents=True, exist_ok=True)
     for part, (table, form) in tables.items():
@@ -124,61 +125,39 @@ def write_tu(graphs: PlainGraphs, directory: Path) -> None:
                 np.savetxt(file, table, fmt=form, delimiter=", ")
 
 
-def _other(part: str) -> str:
-    return REQUIRED[1 - REQUIRED.index(part)]
-
-
-def _tables(paths: dict[str, Path], name: str) -> dict[str, NDArray[Any]]:
-    columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}
-    tables, done = {}, 0
-    progress = Progress(f"pucl data: reading {name}", "MB", 1e6)
-    try:
-        total = sum(path.stat().st_size for path in paths.values())
-        for part, path in paths.items():
-            kind = np.float64 if part == "node_attributes" else np.int64
-            tables[part] = read_table(path, kind, columns.get(part))
-            done += path.stat().st_size
-            progress(done, total)
-    except OSError as error:
-        raise DataError(f"{error.filename or name} cannot be read: {error.strerror or error}") from error
-    finally:
-        progress.close()
-    return tables
-
-
 def read_table(path: Path, kind: type[np.int64] | type[np.float64], columns: int | None) -> NDArray[Any]:
-    """A text file of numbers separated by commas, as [line, column]; an error names the first line that is wrong.
+    """Read a text file of numbers separated by commas, as [line, column]. Errors name the first wrong line.
 
     Args:
         path: The file.
-        kind: Whole numbers, or finite ones.
-        columns: How many numbers a line has; None as many as the first one.
+        kind: Whole numbers, or finite numbers.
+        columns: Count of numbers in a line; None: that of the first line.
     """
-    content = path.read_bytes()
-    lines = _lines(content)
-    if not lines:
+    try:
+        content = path.read_bytes().rstrip()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not content:
         raise DataError(f"{path} is empty")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # Before numpy 2: a fraction cut to a whole number.
+            warnings.simplefilter("error", DeprecationWarning)  # numpy 1 truncates fractions to whole numbers.
             table = np.loadtxt(path, kind, delimiter=",", comments=None, ndmin=2, encoding="latin-1")
     except ValueError:
         raise _wrong_line(path, content, kind, columns) from None
-    # Empty lines were skipped, and numbers after them would be given to the wrong node.
-    if len(table) != lines or table.shape[1] != (columns or table.shape[1]) or not np.isfinite(table).all():
+    # loadtxt skips empty lines, so numbers after one would go to the wrong node.
+    if (
+        len(table) != content.count(b"\n") + 1
+        or table.shape[1] != (columns or table.shape[1])
+        or not np.isfinite(table).all()
+    ):
         raise _wrong_line(path, content, kind, columns)
     return table
 
 
-def _lines(content: bytes) -> int:
-    """How many lines there are, without empty ones at the end."""
-    filled = content.rstrip()
-    return filled.count(b"\n") + 1 if filled else 0
-
-
 def _wrong_line(path: Path, content: bytes, kind: type[np.int64] | type[np.float64], columns: int | None) -> DataError:
-    """Look for the first line that is wrong, which is slow and done only when it is known that there is one."""
-    lines = content.rstrip().decode("latin-1").split("\n")
+    """Search the first wrong line. This is slow, so it is done only if there is one."""
+    lines = content.decode("latin-1").split("\n")
     count = columns or lines[0].count(",") + 1
     what = "whole number" if kind is np.int64 else "finite number"
     wanted = f"a {what}" if count == 1 else f"{count} {what}s separated by commas"
@@ -188,7 +167,7 @@ def _wrong_line(path: Path, content: bytes, kind: type[np.int64] | type[np.float
             text = line.strip()
             shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...") if text else "an empty line"
             return DataError(f"{path}, line {number}: expected {wanted}, got {shown}")
-    return DataError(f"{path}: expected lines of {wanted} that end as lines of text do")
+    return DataError(f"{path}: expected lines of {wanted}, each with a line ending")
 
 
 def _is_number(field: str, kind: type[np.int64] | type[np.float64]) -> bool:
@@ -203,7 +182,7 @@ def _is_number(field: str, kind: type[np.int64] | type[np.float64]) -> bool:
 def _nodes_of_graphs(
     indicator: NDArray[np.int64], graph_labels: NDArray[np.int64] | None, paths: dict[str, Path]
 ) -> NDArray[np.int64]:
-    """How many nodes each graph has, once it is known that graphs are 1..N and none is without a node."""
+    """The number of nodes of each graph. Refuse graphs that are not 1..N, and graphs without nodes."""
     path = paths["graph_indicator"]
     if graph_labels is not None:
         graphs, reason = len(graph_labels), f"{paths['graph_labels'].name} has"
@@ -250,7 +229,7 @@ def _edges(
     node_start: NDArray[np.int64],
     paths: dict[str, Path],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
-    """Edges as numbers of nodes inside of their graph, sorted; where each graph's begin; and what was odd."""
+    """The sorted edges as numbers of nodes within their graph, the first edge of each graph, and notes for the user."""
     nodes, path = len(indicator), paths["A"]
     wrong = np.flatnonzero(((written < 1) | (written > nodes)).any(axis=1))
     if len(wrong):
@@ -270,19 +249,16 @@ def _edges(
     source, target = row_of[written[:, 0] - 1], row_of[written[:, 1] - 1]
     notes = []
     if loops := int(np.count_nonzero(source == target)):
-        notes.append(f"{loops} edges from a node to itself were left out")
+        notes.append(f"{loops} edges from a node to itself were skipped")
         source, target = source[source != target], target[source != target]
-    keys = np.sort(source * nodes + target)
-    fresh = np.ones(len(keys), bool)
-    fresh[1:] = keys[1:] != keys[:-1]
-    if repeats := len(keys) - int(np.count_nonzero(fresh)):
-        notes.append(f"{repeats} edges that are written twice were left out")
-        keys = keys[fresh]
+    keys = np.unique(source * nodes + target)
+    if repeats := len(source) - len(keys):
+        notes.append(f"{repeats} repeated edges were skipped")
     source, target = np.divmod(keys, nodes)
-    turned = np.sort(target * nodes + source)
-    if not np.array_equal(keys, turned):
-        lone = len(keys) - int(np.count_nonzero(np.isin(keys, turned, assume_unique=True)))
-        notes.append(f"{lone} of {len(keys)} edges are written in one direction only, and are read so")
+    reverse = np.sort(target * nodes + source)
+    if not np.array_equal(keys, reverse):
+        lone = int(np.isin(keys, reverse, assume_unique=True, invert=True).sum())
+        notes.append(f"{lone} of {len(keys)} edges have no reverse edge, and are read as they are")
     edge_start = np.searchsorted(source, node_start).astype(np.int64)
     first = np.repeat(node_start[:-1], np.diff(edge_start))
     return np.stack([source - first, target - first]).astype(np.int32), edge_start, notes

@@ -1,109 +1,99 @@
-"""The sets of the TU collection that are known by name, and what is published of them.
+"""The sets of the TU collection that are known by name, and their published numbers.
 
-The collection has no check sums. What its page says of a set is compared instead: graphs, classes, mean numbers of
-nodes and of edges. A file that is cut off or is of another set does not pass.
+The collection has no checksums. Instead, the published numbers of a set are compared: graphs, classes, mean nodes and
+mean edges. This refuses truncated files and files of another set.
 
 Reference: https://chrsmrrs.github.io/datasets/docs/datasets
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from pucl.data.download import Download
 from pucl.data.errors import DataError
+from pucl.data.source import Form, Found, Source
+from pucl.graphs.cache import read_cached
 from pucl.graphs.features import PlainGraphs
-from pucl.graphs.sources.tu import REQUIRED, tu_file
+from pucl.graphs.sources.shapes import make_shapes
+from pucl.graphs.sources.tu import REQUIRED
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 NEEDED = (*REQUIRED, "graph_labels")
 ROUNDED = 0.0051  # Published means have two digits.
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Published:
-    """What is published of a set; an edge counts once, whatever its directions."""
+    """The published numbers of a set. An edge in both directions counts once."""
 
+    name: str
     graphs: int
     classes: int
     mean_nodes: float
     mean_edges: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraphSource:
-    """A set of graphs that is known by name.
+def tu_source(name: str, published: Published | None = None) -> Source[PlainGraphs]:
+    """A set of the collection; its numbers are compared with the published ones, if there are any."""
+    files = tuple(f"{name}_{part}.txt" for part in NEEDED)
+    # torch_geometric looks for the files in NAME/raw too; the archive has them in NAME.
+    directories = (f"{name}/raw", name, "raw")
+    return Source(
+        name=name,
+        read=partial(_read_known, name=name, published=published),
+        samples="" if published is None else f"{published.graphs:,}",
+        classes=0 if published is None else published.classes,
+        size="" if published is None else f"{published.mean_nodes:.1f}",
+        forms=(Form(files=files, directories=directories, optional=(f"{name}_*.txt", "README*.txt")),),
+        downloads=(Download(url=f"{SITE}/{name}.zip"),),
+    )
 
-    Args:
-        name: What users call it, and what its files begin with.
-        published: What it should hold; None where nothing is compared.
-    """
 
-    name: str
-    published: Published | None = None
+def _read_known(found: Found, *, name: str, published: Published | None) -> PlainGraphs:
+    graphs = read_cached(found.directory, name, found.cache)
+    if published is not None:
+        _compare(graphs, published, found.directory)
+    return graphs
 
-    @property
-    def url(self) -> str:
-        """Where the collection has it."""
-        return f"{SITE}/{self.name}.zip"
 
-    def find(self, root: Path) -> Path | None:
-        """The directory with its files: as torch_geometric lays them out, as the archive does, or loose."""
-        return next((directory for directory, lacking in self._places(root) if not lacking), None)
-
-    def missing(self, root: Path) -> str | None:
-        """Which files are missing where some are there: a copy or an extraction that broke off."""
-        for directory, lacking in self._places(root):
-            if len(lacking) < len(NEEDED):
-                return f"{directory} is there without {', '.join(lacking)}"
-        return None
-
-    def _places(self, root: Path) -> Iterator[tuple[Path, list[str]]]:
-        """Where to look, and which files are missing there."""
-        for directory in (root / self.name / "raw", root / self.name, root / "raw", root):
-            files = (tu_file(directory, self.name, part) for part in NEEDED)
-            yield directory, [file.name for file in files if not file.is_file()]
-
-    def check(self, graphs: PlainGraphs, directory: Path) -> None:
-        """Refuse graphs that are not those that are published."""
-        if self.published is None:
-            return
-        expected = self.published
-        found = (
-            len(graphs),
-            len(graphs.classes),
-            graphs.node_start[-1] / len(graphs),
-            graphs.edge_start[-1] / 2 / len(graphs),
+def _compare(graphs: PlainGraphs, expected: Published, directory: Path) -> None:
+    """Refuse graphs that differ from the published numbers."""
+    found = (
+        len(graphs),
+        len(graphs.classes),
+        graphs.node_start[-1] / len(graphs),
+        graphs.edge_start[-1] / 2 / len(graphs),
+    )
+    if (
+        found[:2] != (expected.graphs, expected.classes)
+        or abs(found[2] - expected.mean_nodes) > ROUNDED
+        or abs(found[3] - expected.mean_edges) > ROUNDED
+    ):
+        raise DataError(
+            f"{directory} does not hold {expected.name} as published: expected {expected.graphs:,} graphs of "
+            f"{expected.classes} classes with {expected.mean_nodes:.2f} nodes and {expected.mean_edges:.2f} edges "
+            f"on average, got {found[0]:,} of {found[1]} with {found[2]:.2f} and {found[3]:.2f}. To read graphs of "
+            "your own, give the path of their directory"
         )
-        if (
-            found[:2] != (expected.graphs, expected.classes)
-            or abs(found[2] - expected.mean_nodes) > ROUNDED
-            or abs(found[3] - expected.mean_edges) > ROUNDED
-        ):
-            raise DataError(
-                f"{directory} does not hold {self.name} as it is published: expected {expected.graphs:,} graphs of "
-                f"{expected.classes} classes with {expected.mean_nodes:.2f} nodes and {expected.mean_edges:.2f} edges "
-                f"in the mean, got {found[0]:,} of {found[1]} with {found[2]:.2f} and {found[3]:.2f}. Graphs of your "
-                "own are read by the path of their directory"
-            )
 
 
-def _known(name: str, graphs: int, classes: int, mean_nodes: float, mean_edges: float) -> GraphSource:
-    published = Published(graphs=graphs, classes=classes, mean_nodes=mean_nodes, mean_edges=mean_edges)
-    return GraphSource(name=name, published=published)
-
-
-LISTED = (
-    _known("PTC_MR", 344, 2, 14.29, 14.69),
-    _known("ENZYMES", 600, 6, 32.63, 62.14),
-    _known("DD", 1178, 2, 284.32, 715.66),
-    _known("REDDIT-BINARY", 2000, 2, 429.63, 497.75),
-    _known("MUTAG", 188, 2, 17.93, 19.79),
-    _known("PROTEINS", 1113, 2, 39.06, 72.82),
-    _known("NCI1", 4110, 2, 29.87, 32.30),
-    _known("IMDB-BINARY", 1000, 2, 19.77, 96.53),
-    _known("IMDB-MULTI", 1500, 3, 13.00, 65.94),
-)
-"""The sets of the papers, in the order of lists."""
+PUBLISHED: Mapping[str, Published] = {
+    each.name: each
+    for each in (
+        Published("PTC_MR", 344, 2, 14.29, 14.69),
+        Published("ENZYMES", 600, 6, 32.63, 62.14),
+        Published("DD", 1178, 2, 284.32, 715.66),
+        Published("REDDIT-BINARY", 2000, 2, 429.63, 497.75),
+        Published("MUTAG", 188, 2, 17.93, 19.79),
+        Published("PROTEINS", 1113, 2, 39.06, 72.82),
+        Published("NCI1", 4110, 2, 29.87, 32.30),
+        Published("IMDB-BINARY", 1000, 2, 19.77, 96.53),
+        Published("IMDB-MULTI", 1500, 3, 13.00, 65.94),
+    )
+}
+"""The sets of the papers, in the order of lists, and their published numbers."""
 
 OTHERS = (
     *("AIDS", "BZR", "BZR_MD", "COX2", "COX2_MD", "DHFR", "DHFR_MD", "ER_MD", "FRANKENSTEIN", "Mutagenicity"),
@@ -114,17 +104,27 @@ OTHERS = (
     *("REDDIT-MULTI-5K", "REDDIT-MULTI-12K", "reddit_threads", "twitch_egos", "TWITTER-Real-Graph-Partial"),
     *("COLORS-3", "SYNTHETIC", "SYNTHETICnew", "Synthie", "TRIANGLES"),
 )
-"""Further sets of the collection with classes; of these only the form of the files is checked."""
+"""Further sets of the collection with classes. Their numbers are not compared."""
 
-COLLECTION: Mapping[str, GraphSource] = {
-    source.name: source for source in (*LISTED, *(GraphSource(name=name) for name in OTHERS))
+SHAPES = Source(
+    name="shapes",
+    read=lambda _found: make_shapes(),
+    samples="400",
+    classes=4,
+    size="27.0",
+    without_files="is generated",
+)
+
+COLLECTION: dict[str, Source[PlainGraphs]] = {
+    source.name: source for source in (SHAPES, *map(tu_source, PUBLISHED, PUBLISHED.values()), *map(tu_source, OTHERS))
 }
+"""All sets that are known by name."""
 
 ALIASES = {"ptc": "PTC_MR"}
-"""Names in papers that mean one of several, in small letters."""
+"""Other names, in lower case, as papers use them."""
 
 
-def known_graphs(name: str) -> GraphSource | None:
-    """The set of this name, in capital letters or small; None if there is none."""
+def known_graphs(name: str) -> Source[PlainGraphs] | None:
+    """The set of this name, in upper or lower case; None if there is none."""
     by_name = {source.name.lower(): source for source in COLLECTION.values()}
     return by_name.get(ALIASES.get(name.lower(), name).lower())

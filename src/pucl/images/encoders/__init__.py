@@ -1,1 +1,1 @@
-"""Images to vectors: residual networks, modules of users, and the heads between them and a loss."""
+"""Encoders of images: residual networks, and any module of the user."""

@@ -1,4 +1,4 @@
-"""Encoders by name: ours, and any module of the user's by its import path."""
+"""Encoders by name: residual networks of pucl, and any module of the user by its import path."""
 
 import importlib
 import inspect
@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from pucl.images.encoders.resnet import BasicBlock, Bottleneck, ResNet, Stem
+from pucl.modality import EncoderSource
 from pucl.shapes import Float, Tensor
 from pucl.texts import did_you_mean
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What tells one residual network from another."""
+    """The settings of a residual network."""
 
     block: type[BasicBlock] | type[Bottleneck]
     depths: tuple[int, ...]
@@ -32,13 +33,9 @@ ARCHITECTURES = {
 
 
 class Adopted(nn.Module):
-    """A module of the user's, with the dimension of what it gives.
+    """A module of the user, with the dimension of its output.
 
-    It is wrapped, not amended: in many networks (VGG, DenseNet) `features` is a layer.
-
-    Args:
-        module: Takes images, gives a vector each.
-        features: Dimension of those vectors.
+    It is wrapped because an attribute `features` may exist already: in VGG and DenseNet it is a layer.
     """
 
     def __init__(self, module: nn.Module, features: int) -> None:
@@ -47,28 +44,18 @@ class Adopted(nn.Module):
         self.features = features
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch features"]:
-        """What the user's module makes of images."""
+        """Apply the module of the user."""
         vectors: Tensor = self.module(images)
         return vectors
 
 
 Encoder = ResNet | Adopted
-"""A module that takes images [batch, channel, height, width], gives [batch, features], and knows its `features`."""
-
-
-EncoderSource = str | nn.Module | Callable[..., nn.Module]
-"""Where an encoder comes from: a name, a module, or a class or function that makes one."""
+"""A module that maps images [batch, channel, height, width] to [batch, features] and has an attribute `features`."""
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is the import path of code that is not pucl's."""
+    """Whether a name is the import path of code outside pucl."""
     return ":" in name
-
-
-def import_first(source: EncoderSource, *, stem: Stem, image_size: int) -> None:
-    """Make an encoder of the user's once before the random numbers are seeded: its import may draw some."""
-    if isinstance(source, str) and is_foreign(source):
-        make_encoder(source, stem=stem, image_size=image_size)
 
 
 def make_encoder(
@@ -77,29 +64,27 @@ def make_encoder(
     stem: Stem = "small",
     in_channels: int = 3,
     width: int | None = None,
-    zero_init_last_norm: bool = False,
     image_size: int = 32,
 ) -> Encoder:
     """Make an encoder with random weights (from torch's global generator).
 
     Args:
-        source: resnet18, resnet34, resnet50, small (four blocks of 32 to 256 planes, for CPUs);
-            `package.module:callable`, a class or function that makes an `nn.Module`; that class or function itself; or
-            a module, which is taken as it is.
-        stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
+        source: A name: resnet18, resnet34, resnet50 or small (four blocks of 32 to 256 planes, for CPUs); the import
+            path `package.module:callable` of a class or function that makes an `nn.Module`; this class or function
+            itself; or a module, which is used as it is.
+        stem: `small` for images of up to about 100 pixels, `half` for the same at a quarter of the work, `ordinary` for
+            larger images.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
-        width: Planes of the first stage; None is the usual number, 64 (32 for `small`). Half of it for each encoder
-            of a pair, so that both together have the usual number of features.
-        zero_init_last_norm: Start each block as its shortcut.
-        image_size: Height and width of the images with which a module of the user's is tried.
+        width: Planes of the first stage; default: 64 (32 for `small`).
+        image_size: Height and width of the images with which a module of the user is tried.
 
-    The user's callable is given `in_channels`, `stem` and `width` by keyword where its signature has these names
-    (`width` only if it is set), and nothing else. What it makes is tried once, in evaluation mode, on two black
-    images, to learn its output dimension.
+    The user's callable gets the keywords `in_channels`, `stem` and `width` if its signature has them (`width` only if
+    it is set), and nothing else. Its module is tried once, in evaluation mode, on two black images, to find its output
+    dimension.
 
     Raises:
-        ValueError: If the name is unknown; if the callable cannot be imported or called; or if what it makes is no
-            `nn.Module` that takes such images and gives one vector each.
+        ValueError: If the name is unknown, if the callable cannot be imported or called, or if its result is not an
+            `nn.Module` that maps such images to one vector each.
 
     Example:
         >>> make_encoder("small").features, make_encoder("resnet50", width=32).features
@@ -111,6 +96,8 @@ def make_encoder(
     if not isinstance(source, str):
         return _adopt(getattr(source, "__qualname__", repr(source)), source, settings, image_size)
     if is_foreign(source):
+        with torch.random.fork_rng(devices=[]):  # The first import and call of the user's code may draw random numbers.
+            _adopt(source, _find(source), settings, image_size)
         return _adopt(source, _find(source), settings, image_size)
     if source not in ARCHITECTURES:
         raise ValueError(
@@ -124,20 +111,19 @@ def make_encoder(
         stem=stem,
         in_channels=in_channels,
         width=architecture.width if width is None else width,
-        zero_init_last_norm=zero_init_last_norm,
     )
 
 
 def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], image_size: int) -> Adopted:
-    """Call what makes a module of the user's; the path is for the errors."""
+    """Call the user's class or function. The path is for errors."""
     known = inspect.signature(make).parameters
     asked = {name: value for name, value in settings.items() if name in known and value is not None}
-    # The code that runs here is the user's: whatever it raises is told with its place, and kept as the cause.
+    # This runs code of the user: any exception is reported with its path and kept as the cause.
     try:
         module = make(**asked)
     except Exception as error:
         raise ValueError(
-            f"encoder {path} is called with {_arguments(asked)} to make a module, and failed: "
+            f"encoder {path} is called with {_arguments(asked)} to make a module, but failed: "
             f"{type(error).__name__}: {error}"
         ) from error
     if not isinstance(module, nn.Module):
@@ -149,7 +135,7 @@ def _find(path: str) -> Callable[..., object]:
     package, _, attributes = path.partition(":")
     if not package or not attributes:
         raise ValueError(f"encoder is the import path of a class or function: expected package.module:name, got {path}")
-    # Besides a missing module this meets RuntimeError: torchvision's, where its build does not match torch's.
+    # torchvision raises RuntimeError if its build does not match torch's.
     try:
         found: object = importlib.import_module(package)
     except (ImportError, RuntimeError) as error:
@@ -165,7 +151,7 @@ def _find(path: str) -> Callable[..., object]:
     if isinstance(found, nn.Module):
         raise ValueError(
             f"encoder {path} is called to make a new module for every run: expected a class or function, "
-            f"got a module that is made already ({type(found).__name__})"
+            f"got a module ({type(found).__name__})"
         )
     if not callable(found):
         raise ValueError(f"encoder {path} is called to make a module: expected a class or function, got {_kind(found)}")
@@ -180,14 +166,14 @@ def _output_dimension(path: str, module: nn.Module, in_channels: int, image_size
         vectors: object = module.eval()(torch.zeros(shape))
     except Exception as error:
         raise ValueError(
-            f"encoder {path} is tried on images [batch, channel, height, width] of shape {list(shape)}, and failed: "
+            f"encoder {path} is tried on images [batch, channel, height, width] of shape {list(shape)}, but failed: "
             f"{type(error).__name__}: {error}"
         ) from error
     module.train(training)
     if not isinstance(vectors, Tensor) or vectors.ndim != 2 or len(vectors) != 2:
-        came = list(vectors.shape) if isinstance(vectors, Tensor) else _kind(vectors)
+        got = list(vectors.shape) if isinstance(vectors, Tensor) else _kind(vectors)
         raise ValueError(
-            f"encoder {path} gives one vector for each image: expected the shape [2, features] for two, got {came}. "
+            f"encoder {path} gives one vector for each image: expected the shape [2, features] for two, got {got}. "
             f"A feature map needs a pooling and a flatten; timm's models have num_classes=0 for that"
         )
     return vectors.shape[1]

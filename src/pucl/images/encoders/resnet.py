@@ -1,4 +1,4 @@
-"""Residual networks for images of any size, small ones above all."""
+"""Residual networks for images of any size, above all for small ones."""
 
 from typing import Literal
 
@@ -9,27 +9,22 @@ from torch.nn import functional as F
 from pucl.shapes import Float, Tensor
 
 Stem = Literal["small", "half", "ordinary"]
-"""How an image enters: `small` keeps its resolution (3 x 3, stride 1), `half` halves it (4 x 4 / 2), so that all that
-follows costs a quarter, `ordinary` quarters it (7 x 7 / 2, max pool)."""
+"""The first layers: `small` keeps the resolution (3 x 3, stride 1), `half` halves it (4 x 4, stride 2), so that all
+later layers need a quarter of the work, `ordinary` quarters it (7 x 7, stride 2, max pool)."""
 
 STEMS: dict[Stem, tuple[int, int]] = {"small": (3, 1), "half": (4, 2), "ordinary": (7, 2)}
 """Kernel and stride of the first convolution."""
 
 MEMORY_FORMAT = torch.channels_last
-"""How activations lie in memory: the channels of a pixel side by side.
+"""The memory format of activations: the channels of a pixel are adjacent.
 
-Convolutions on a CPU are faster so than in torch's plain format; `python -m benchmarks train` measures by how much, and
-docs/benchmarks.md shows it. The parameters keep torch's plain layout, which suits every file format.
+Convolutions on a CPU are faster in this format than in torch's default; `python -m benchmarks train` measures by how
+much. Parameters keep torch's default format.
 """
 
 
 class BasicBlock(nn.Module):
-    r"""Two 3 x 3 convolutions beside a shortcut: :math:`y = \mathrm{relu}(x + f(x))`.
-
-    Args:
-        inputs: Channels that come in.
-        planes: Channels of both convolutions, and of what goes out.
-        stride: Of the first convolution; above 1 the resolution falls.
+    r"""Two 3 x 3 convolutions beside a shortcut: :math:`y = \mathrm{relu}(x + f(x))`. The first has the stride.
 
     Shapes:
         [batch, inputs, height, width] to [batch, planes, height / stride, width / stride], rounded up.
@@ -45,13 +40,8 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(planes)
         self.downsample = _shortcut(inputs, planes, stride)
 
-    @property
-    def last_norm(self) -> nn.BatchNorm2d:
-        """The batch norm just before the sum; where its weight is zero, the block is its shortcut."""
-        return self.bn2
-
     def forward(self, x: Float[Tensor, "batch inputs high wide"]) -> Float[Tensor, "batch planes low narrow"]:
-        """The shortcut plus what the convolutions make of the input."""
+        """Add the shortcut and the output of the convolutions."""
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = self.bn2(self.conv2(y))
         y += x if self.downsample is None else self.downsample(x)
@@ -59,14 +49,9 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    r"""A 3 x 3 convolution between two of 1 x 1, which narrow and widen, beside a shortcut.
+    r"""A 3 x 3 convolution between two 1 x 1 convolutions, which narrow and widen, beside a shortcut.
 
     The stride is in the 3 x 3 convolution, as in torchvision (and not in the first, as in the paper).
-
-    Args:
-        inputs: Channels that come in.
-        planes: Channels of the inner convolutions; four times as many go out.
-        stride: Of the 3 x 3 convolution.
 
     Shapes:
         [batch, inputs, height, width] to [batch, 4 * planes, height / stride, width / stride], rounded up.
@@ -85,13 +70,8 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(outputs)
         self.downsample = _shortcut(inputs, outputs, stride)
 
-    @property
-    def last_norm(self) -> nn.BatchNorm2d:
-        """The batch norm just before the sum; where its weight is zero, the block is its shortcut."""
-        return self.bn3
-
     def forward(self, x: Float[Tensor, "batch inputs high wide"]) -> Float[Tensor, "batch outputs low narrow"]:
-        """The shortcut plus what the convolutions make of the input."""
+        """Add the shortcut and the output of the convolutions."""
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = F.relu(self.bn2(self.conv2(y)), inplace=True)
         y = self.bn3(self.conv3(y))
@@ -100,24 +80,19 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    r"""A residual network without its classifier: images in, one vector each out.
+    r"""A residual network without its classifier: it maps images to one vector each.
 
-    A stem, then stages of blocks, then the mean over what is left of the plane. Stage :math:`i = 0, 1, \dots` has
-    :math:`2^i` times `width` planes, and each but the first halves the resolution. Parameters are named as in
-    torchvision (conv1, bn1, layer1.0.conv1, ..., layer2.0.downsample.0), so that weights go either way; only
-    `fc` is missing, and with the small stem conv1 is 3 x 3 (with the half one 4 x 4).
+    A stem, then stages of blocks, then the mean over all pixels. Stage :math:`i = 0, 1, \dots` has :math:`2^i` times
+    `width` planes, and each but the first halves the resolution. Parameters have torchvision's names (conv1, bn1,
+    layer1.0.conv1, ..., layer2.0.downsample.0), so that weights can be exchanged. There is no `fc`, and conv1 is 3 x 3
+    with the stem `small` and 4 x 4 with `half`.
 
     Args:
         block: `BasicBlock` or `Bottleneck`.
         depths: Blocks of each stage.
-        stem: `small` for images of up to about 100 pixels, `half` for the same in a hurry, `ordinary` for larger ones.
+        stem: The first layers; see `Stem`.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
-        width: Planes of the first stage; 64 is usual, and 32 for each encoder of a half-width pair.
-        zero_init_last_norm: Start each block as its shortcut, which steadies large batches.
-
-    Attributes:
-        features: Dimension of the vectors that come out.
-        memory_format: How images lie in memory on their way through; see `MEMORY_FORMAT`.
+        width: Planes of the first stage.
 
     Shapes:
         [batch, in_channels, height, width] to [batch, features]; any height and width.
@@ -139,11 +114,12 @@ class ResNet(nn.Module):
         stem: Stem = "small",
         in_channels: int = 3,
         width: int = 64,
-        zero_init_last_norm: bool = False,
     ) -> None:
         super().__init__()
         if stem not in STEMS:
-            raise ValueError(f"stem is how an image enters the network: expected one of {', '.join(STEMS)}, got {stem}")
+            raise ValueError(
+                f"stem names the first layers of the network: expected one of {', '.join(STEMS)}, got {stem}"
+            )
         if in_channels < 1:
             raise ValueError(f"in_channels is how many channels an image has: expected at least 1, got {in_channels}")
         if width < 1:
@@ -164,19 +140,14 @@ class ResNet(nn.Module):
             self.add_module(self.stages[-1], nn.Sequential(*blocks))
         self.features = inputs
         self.memory_format = MEMORY_FORMAT
-        self._initialise(zero_init_last_norm)
-
-    def _initialise(self, zero_init_last_norm: bool) -> None:
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(module, BasicBlock | Bottleneck) and zero_init_last_norm:
-                nn.init.zeros_(module.last_norm.weight)
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch features"]:
         """The features of images, not normalised."""
         x = self.conv1(images.contiguous(memory_format=self.memory_format))
-        # Of images with one channel torch cannot tell the format, and the convolution falls back to the plain one.
+        # Images with one channel have both formats at once, and the convolution then uses the default one.
         x = x.contiguous(memory_format=self.memory_format)
         x = F.relu(self.bn1(x), inplace=True)
         if self.stem == "ordinary":
@@ -187,22 +158,22 @@ class ResNet(nn.Module):
 
 
 def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
-    """Without bias, since a batch norm follows, and padded so that only the stride changes the resolution."""
+    """A convolution without bias, since a batch norm follows; padded so that only the stride changes the resolution."""
     return nn.Conv2d(inputs, outputs, kernel, stride, padding=(kernel - 1) // 2, bias=False)
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
-    """What brings the input to the shape of the output; nothing where it has that shape."""
+    """A layer that maps the input to the shape of the output; None if it has that shape."""
     if stride == 1 and inputs == outputs:
         return None
     return nn.Sequential(_Pointwise(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
 class _Pointwise(nn.Conv2d):
-    """A 1 x 1 convolution that leaves out pixels before it, not in it.
+    """A 1 x 1 convolution with a stride, which drops pixels before the convolution.
 
-    The backward pass of a strided one writes past its memory in oneDNN, for few channels of images from 56 pixels on: a
-    crash, or worse.
+    In oneDNN the backward pass of a strided 1 x 1 convolution writes beyond its memory, for few channels and images of
+    56 pixels or more. It crashes, or corrupts data.
     """
 
     def forward(self, input: Float[Tensor, "batch channel high wide"]) -> Float[Tensor, "batch plane low narrow"]:  # noqa: A002 (torch's name)

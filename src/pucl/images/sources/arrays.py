@@ -1,4 +1,4 @@
-"""Arrays that the user has, and ``.npz`` files of them, brought to one form."""
+"""Data sets from the user's arrays and ``.npz`` files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.data.choosing import TEST_SHARE, check_share, held_out, order_for_split
 from pucl.data.errors import DataError
 from pucl.data.labels import are_whole_numbers, check_labels
 from pucl.data.npz import read_npz_arrays
-from pucl.data.split import TEST_SHARE, check_share, held_back, order_for_split
-from pucl.images.imageset import ImageData, ImageSet
+from pucl.images.imageset import ImageData, ImageSet, split_tail
 from pucl.images.resizing import check_image_size, resize_data
 
 IMAGE_KEYS = ("images", "x")
 LABEL_KEYS = ("labels", "y")
 CLASSES_KEY = "classes"
-SHOWN_KEYS = 10  # Names of arrays that an error lists.
-MOST_CLASSES = 100_000  # Labels that are dates or hashes would ask for more names than there is memory.
+SHOWN_KEYS = 10  # Names of arrays in an error.
+MOST_CLASSES = 100_000  # Labels that are dates or hashes would need too many names.
 
 
 def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
-    """Pictures in any usual layout as uint8 [n, 3, height, width].
+    """Convert images in any usual layout to uint8 [n, 3, height, width].
 
     Args:
         images: [n, h, w], [n, h, w, c] or [n, c, h, w] with 1 or 3 channels; uint8, or floats in 0..1.
@@ -35,15 +35,15 @@ def to_pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
-    """Pictures as uint8 [n, 1 or 3, height, width]."""
+    """Convert images to uint8 [n, 1 or 3, height, width]."""
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4:
         first, last = images.shape[1] in (1, 3), images.shape[3] in (1, 3)
         if first == last:
-            problem = "both the second and the last axis could be it" if first else "neither has 1 or 3"
+            problem = "both axes could be the channels" if first else "neither axis has length 1 or 3"
             raise DataError(
-                f"images have their channels second or last, 1 or 3 of them; of {list(images.shape)} {problem}"
+                f"images have 1 or 3 channels as second or last axis, got the shape {list(images.shape)}: {problem}"
             )
         images = images if first else images.transpose(0, 3, 1, 2)
     else:
@@ -51,10 +51,10 @@ def _as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
             f"images are [n, h, w], [n, h, w, c] or [n, c, h, w]: expected 3 or 4 axes, got {list(images.shape)}"
         )
     if 0 in images.shape:
-        raise DataError(f"images should be at least one, of at least one pixel, got {list(images.shape)}")
+        raise DataError(f"images are at least one, of at least one pixel, got the shape {list(images.shape)}")
     if np.issubdtype(images.dtype, np.floating):
         lowest, highest = images.min(), images.max()
-        if not (lowest >= 0 and highest <= 1):  # Written so that NaN is refused too.
+        if not (lowest >= 0 and highest <= 1):  # In this form it refuses NaN too.
             raise DataError(f"images as floats lie in 0..1, as bytes in 0..255; got floats in {lowest:g}..{highest:g}")
         images = np.round(images * images.dtype.type(255)).astype(np.uint8)
     elif images.dtype != np.uint8:
@@ -75,15 +75,15 @@ def from_array(
     image_size: int | None = None,
     test_share: float = TEST_SHARE,
 ) -> ImageData:
-    """A data set from arrays; where there are labels, a share of each class is held back for tests.
+    """Make a data set from arrays. If there are labels, a share of each class is held out for tests.
 
     Args:
-        images: As in `to_pixels`.
-        labels: Whole numbers from 0, one for each picture.
-        classes: Their names; by default the numbers up to the highest label.
-        name: What reports call it.
-        image_size: Side in pixels to bring the pictures to; None leaves them as they are.
-        test_share: Share of each class to hold back, 0 <= share < 1.
+        images: See `to_pixels`.
+        labels: The class of each image, counted from 0.
+        classes: Names of the classes; default: the numbers up to the highest label.
+        name: Name of the data set in reports.
+        image_size: Resize images to this many pixels a side; default: their own size.
+        test_share: Share of each class to hold out, 0 <= share < 1.
 
     Example:
         >>> data = from_array(np.zeros((10, 8, 8, 3), np.uint8), [0, 1] * 5)
@@ -102,39 +102,33 @@ def from_array(
         numbers = numbers[:, 0]
     if not are_whole_numbers(numbers) or numbers.shape != (len(pixels),):
         raise DataError(
-            f"labels are one whole number for each picture: expected [{len(pixels)}], got {numbers.dtype} "
+            f"labels are one whole number for each image: expected [{len(pixels)}], got {numbers.dtype} "
             f"{list(numbers.shape)}"
         )
     if numbers.max() > np.iinfo(np.int64).max:
         raise DataError(f"labels count classes from 0: expected less than {MOST_CLASSES:,}, got {numbers.max()}")
     if classes is None:
         if numbers.min() < 0:
-            raise DataError(f"labels count classes from 0, got {numbers.min()}; leave out pictures without a label")
+            raise DataError(f"labels count classes from 0, got {numbers.min()}; leave out images without a label")
         if numbers.max() >= MOST_CLASSES:
             raise DataError(f"labels count classes from 0: expected less than {MOST_CLASSES:,}, got {numbers.max()}")
         classes = [str(number) for number in range(int(numbers.max()) + 1)]
     numbers = numbers.astype(np.int64)
-    check_labels(numbers, len(pixels), tuple(classes))  # Before the order changes: an error names the user's row.
+    check_labels(
+        numbers, len(pixels), tuple(classes)
+    )  # Before the order changes, so that an error has the user's index.
     order, quantiles = order_for_split(numbers)
-    # Ordered before grey becomes three channels, which takes a third of the memory.
+    # Reorder before grey becomes three channels: this needs a third of the memory.
     every = ImageSet(_in_colour(pixels[order]), numbers[order], tuple(classes), tuple(map(str, order)))
-    return resize_data(split_tail(name, every, held_back(quantiles, test_share)), image_size)
-
-
-def split_tail(name: str, every: ImageSet, tests: int, notes: tuple[str, ...] = ()) -> ImageData:
-    """Hold back the last pictures for tests; where there are none to hold back, there is no test set."""
-    border = len(every) - tests
-    train = every.span(0, border)
-    test = every.span(border, len(every)) if tests else None
-    return ImageData(name=name, pretrain=train, train=train, test=test, notes=notes)
+    return resize_data(split_tail(name, every, held_out(quantiles, test_share)), image_size)
 
 
 def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST_SHARE) -> ImageData:
-    """A data set from a ``.npz`` file: ``images`` or ``x``, and where known ``labels`` or ``y``, and ``classes``."""
+    """Read a ``.npz`` file with arrays ``images`` or ``x`` and optionally ``labels`` or ``y``, and ``classes``."""
     arrays, keys = read_npz_arrays(path, {*IMAGE_KEYS, *LABEL_KEYS, CLASSES_KEY})
     images = next((arrays[key] for key in IMAGE_KEYS if key in arrays), None)
     if images is None:
-        raise DataError(f"{path} should have an array {' or '.join(IMAGE_KEYS)}; it has {_some_of(keys)}")
+        raise DataError(f"{path} has no images: expected an array {' or '.join(IMAGE_KEYS)}, got {_some_of(keys)}")
     labels = next((arrays[key] for key in LABEL_KEYS if key in arrays), None)
     try:
         classes = _class_names(arrays[CLASSES_KEY]) if CLASSES_KEY in arrays else None
@@ -142,11 +136,11 @@ def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     except MemoryError as error:
-        raise DataError(f"{path}: its {len(images):,} pictures do not fit into this memory") from error
+        raise DataError(f"{path}: its {len(images):,} images do not fit into memory") from error
 
 
 def _class_names(classes: NDArray[Any]) -> list[str]:
-    """Names of classes from an array of text or of whole numbers."""
+    """Read names of classes from an array of text or whole numbers."""
     if classes.ndim != 1 or not (classes.dtype.kind in "SU" or are_whole_numbers(classes)):
         raise DataError(
             f"classes are the names of the classes: expected text [classes], got {classes.dtype} {list(classes.shape)}"
@@ -158,7 +152,7 @@ def _class_names(classes: NDArray[Any]) -> list[str]:
     try:
         names = [each.decode() if isinstance(each, bytes) else str(each) for each in classes.tolist()]
         "".join(names).encode()
-    except (ValueError, SystemError) as error:  # Bytes, or numbers of characters, that are none.
+    except (ValueError, SystemError) as error:  # Invalid bytes or code points.
         raise DataError(f"classes are the names of the classes: expected text in Unicode: {error}") from error
     return names
 

@@ -1,18 +1,18 @@
-"""Handwritten digits, 8 x 8, which come with scikit-learn: small enough to try everything in seconds."""
+"""Handwritten digits, 8 x 8 pixels, which come with scikit-learn: small enough to try everything in seconds."""
 
 import numpy as np
 
+from pucl.data.choosing import TEST_SHARE, held_out, order_for_split
 from pucl.data.errors import ExtraMissingError
-from pucl.data.split import TEST_SHARE, held_back, order_for_split
-from pucl.images.imageset import ImageData, ImageSet
+from pucl.data.source import Found, Source
+from pucl.images.imageset import ImageData, ImageSet, split_tail
 from pucl.images.resizing import resize_data
-from pucl.images.source import Found, Source
 
-LARGEST = 16  # The digits are counts of dark pixels in 4 x 4 blocks.
+LARGEST = 16  # A value counts the dark pixels in a block of 4 x 4.
 
 
-def read_digits(found: Found | None = None) -> ImageData:
-    """The 1,797 digits in three equal channels, with one fifth of each class held back, always the same.
+def read_digits(_found: Found | None = None, image_size: int | None = None) -> ImageData:
+    """The 1,797 digits in three equal channels. A fifth of each class is the test set, always the same.
 
     Example:
         >>> data = read_digits()
@@ -29,10 +29,14 @@ def read_digits(found: Found | None = None) -> ImageData:
     order, quantiles = order_for_split(labels)
     pixels = np.repeat(grey[order, None], 3, axis=1)
     every = ImageSet(pixels, labels[order], tuple(map(str, bunch.target_names)))
-    border = len(every) - held_back(quantiles, TEST_SHARE)
-    train = every.span(0, border)
-    data = ImageData(name="digits", pretrain=train, train=train, test=every.span(border, len(every)))
-    return resize_data(data, found.image_size if found else None)
+    return resize_data(split_tail("digits", every, held_out(quantiles, TEST_SHARE)), image_size)
 
 
-DIGITS = Source(name="digits", images="1,438 + 359", classes=10, size=8, read=read_digits)
+DIGITS = Source(
+    name="digits",
+    samples="1,438 + 359",
+    classes=10,
+    size="8 x 8",
+    read=read_digits,
+    without_files="comes with scikit-learn",
+)

@@ -1,19 +1,19 @@
-"""What is in a folder of pictures: which files, which classes, what is for training and what for tests."""
+"""List a folder of pictures: its files, their classes, and which are for training and for tests."""
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.data.choosing import order_for_split
 from pucl.data.errors import DataError
-from pucl.data.split import order_for_split
 from pucl.images.sources.picture import SUFFIXES
 
 TRAIN = "train"
-TESTS = ("test", "val", "valid", "validation")  # The first that is there is the test set.
+TESTS = ("test", "val", "valid", "validation")  # The first one that exists is the test set.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,11 +21,11 @@ class Listing:
     """Picture files in the order in which they will be stored.
 
     Args:
-        files: Paths relative to the folder, with size in bytes and time of change: what the stored array depends on.
-        labels: Class of each; None where the folder has none.
+        files: Path relative to the folder, size in bytes and time of change of each. The stored array depends on these.
+        labels: The class of each; None if the folder has no classes.
         classes: Names of the classes.
-        quantiles: Position within its class of each, see `order_for_split`; below 0 what is in the test folder.
-        notes: What was left out.
+        quantiles: Quantile of each in its class, see `order_for_split`; below 0 for files of the test folder.
+        notes: Which folders were skipped.
     """
 
     files: tuple[tuple[str, int, int], ...]
@@ -36,10 +36,10 @@ class Listing:
 
 
 def list_pictures(folder: Path) -> Listing:
-    """Find pictures, and read classes off sub-folders.
+    """Find all pictures of a folder. Its sub-folders are the classes.
 
-    ``folder/CLASS/...`` has labels, ``folder/*.png`` has none; ``folder/train/`` and ``folder/test/`` (or ``val/``,
-    ``valid/``, ``validation/``) may hold either.
+    ``folder/CLASS/...`` has labels, ``folder/*.png`` has none. ``folder/train/`` and ``folder/test/`` (or ``val/``,
+    ``valid/``, ``validation/``) may have either layout.
     """
     files = sorted(_walk(folder))
     if not files:
@@ -50,82 +50,56 @@ def list_pictures(folder: Path) -> Listing:
     tops = {_top(name) for name, _, _ in files}
     if TRAIN not in tops or not tops <= {TRAIN, *TESTS}:
         _check_classes(tops, folder)
-        labels, classes = _label([name for name, _, _ in files], folder)
-        return _arranged(files, labels, classes)
+        return _arranged(files, [_top(name) for name, _, _ in files], folder)
 
     test = next((name for name in TESTS if name in tops), None)
-    notes = tuple(f"{folder / top} was left out: {test} is there to test on" for top in sorted(tops - {TRAIN, test}))
+    notes = tuple(f"{folder / top} was skipped: {test} is the test set" for top in sorted(tops - {TRAIN, test}))
     training = [file for file in files if _top(file[0]) == TRAIN]
-    labels, classes = _label([_below(name) for name, _, _ in training], folder / TRAIN)
-    listing = _arranged(training, labels, classes, notes)
+    listing = _arranged(training, [_top(_below(name)) for name, _, _ in training], folder / TRAIN)
     if test is None:
-        return listing
+        return replace(listing, notes=notes)
+    if listing.labels is None:
+        return replace(listing, notes=(*notes, f"{folder / test} was skipped: pictures in {TRAIN} have no labels"))
     testing = [file for file in files if _top(file[0]) == test]
-    if labels is None:
-        return Listing(
-            files=listing.files,
-            labels=None,
-            classes=(),
-            quantiles=listing.quantiles,
-            notes=(*notes, f"{folder / test} was left out: pictures in {TRAIN} have no labels to test by"),
-        )
-    return _with_tests(listing, testing, folder / test)
-
-
-def _check_classes(tops: set[str], folder: Path) -> None:
-    """Refuse folders that must be parts of the data: as classes, tests would be trained on."""
-    usual = {top.lower() for top in tops}
-    if TRAIN in usual and not usual.isdisjoint(TESTS):
-        there = ", ".join(sorted(top or "pictures of its own" for top in tops))
-        raise DataError(
-            f"{folder} seems to be split in parts, which would be taken for classes: expected {TRAIN} and one of "
-            f"{', '.join(TESTS)}, written so, and nothing else, got {there}"
-        )
-
-
-def _arranged(
-    files: list[tuple[str, int, int]],
-    labels: NDArray[np.int64] | None,
-    classes: tuple[str, ...],
-    notes: tuple[str, ...] = (),
-) -> Listing:
-    if labels is None:
-        return Listing(files=tuple(files), labels=None, classes=(), quantiles=np.ones(len(files)), notes=notes)
-    order, quantiles = order_for_split(labels)
-    ordered = tuple(files[i] for i in order)
-    return Listing(files=ordered, labels=labels[order], classes=classes, quantiles=quantiles, notes=notes)
-
-
-def _with_tests(listing: Listing, testing: list[tuple[str, int, int]], folder: Path) -> Listing:
-    """Append the pictures of a test folder, and let nothing else be held back."""
-    number_of = {name: number for number, name in enumerate(listing.classes)}
-    tops = [_top(_below(name)) for name, _, _ in testing]
-    if unknown := sorted({top or "no sub-folder" for top in tops} - number_of.keys()):
-        raise DataError(f"{folder} has classes that are not in {TRAIN}: {', '.join(unknown)}")
-    numbers = np.array([number_of[top] for top in tops], dtype=np.int64)
-    assert listing.labels is not None  # noqa: S101 - The caller has seen to it.
+    kinds = [_top(_below(name)) for name, _, _ in testing]
+    if unknown := sorted({kind or "no sub-folder" for kind in kinds} - set(listing.classes)):
+        raise DataError(f"{folder / test} has classes that are not in {TRAIN}: {', '.join(unknown)}")
     return Listing(
         files=(*listing.files, *testing),
-        labels=np.concatenate([listing.labels, numbers]),
+        labels=np.concatenate([listing.labels, [listing.classes.index(kind) for kind in kinds]]),
         classes=listing.classes,
-        quantiles=np.concatenate([np.ones(len(listing.files)), np.full(len(testing), -1.0)]),
-        notes=listing.notes,
+        quantiles=np.concatenate([np.ones(len(training)), np.full(len(testing), -1.0)]),
+        notes=notes,
     )
 
 
-def _label(names: list[str], folder: Path) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    tops = [_top(name) for name in names]
-    classes = sorted(set(tops) - {""})
-    loose = tops.count("")
+def _check_classes(tops: set[str], folder: Path) -> None:
+    """Refuse folders that look like parts of the data. As classes, test pictures would be trained on."""
+    usual = {top.lower() for top in tops}
+    if TRAIN in usual and not usual.isdisjoint(TESTS):
+        got = ", ".join(sorted(top or "pictures of its own" for top in tops))
+        raise DataError(
+            f"{folder} seems to be split into parts, which would be taken for classes: expected {TRAIN} and one of "
+            f"{', '.join(TESTS)}, in lower case, and nothing else, got {got}"
+        )
+
+
+def _arranged(files: list[tuple[str, int, int]], kinds: list[str], folder: Path) -> Listing:
+    """Label files by the sub-folders that they are in, and order them for a split."""
+    classes = sorted(set(kinds) - {""})
+    loose = kinds.count("")
     if classes and loose:
         raise DataError(
             f"{folder} has {loose} pictures of its own and others in sub-folders, so only some would have a label: put "
-            "all of them into one sub-folder for each class, or none"
+            "all pictures into sub-folders, one for each class, or none"
         )
-    if len(classes) < 2:
-        return None, ()  # One class for all says nothing.
+    if len(classes) < 2:  # A single class is no label.
+        return Listing(files=tuple(files), labels=None, classes=(), quantiles=np.ones(len(files)))
     number_of = {name: number for number, name in enumerate(classes)}
-    return np.array([number_of[top] for top in tops], dtype=np.int64), tuple(classes)
+    labels = np.array([number_of[kind] for kind in kinds], dtype=np.int64)
+    order, quantiles = order_for_split(labels)
+    ordered = tuple(files[i] for i in order)
+    return Listing(files=ordered, labels=labels[order], classes=tuple(classes), quantiles=quantiles)
 
 
 def _top(name: str) -> str:
@@ -137,7 +111,7 @@ def _below(name: str) -> str:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Picture files below a folder, through links too, each directory once; hidden ones are left alone."""
+    """Yield the picture files below a folder. Links are followed, each directory once; hidden files are skipped."""
     seen = set()
     for directory, below, files in os.walk(folder, followlinks=True, onerror=_refuse):
         status = Path(directory).stat()

@@ -1,7 +1,5 @@
-"""One picture file as bytes of one size, whatever its mode, rotation and proportions."""
+"""Decode a picture file to a square array of bytes, whatever its mode, rotation and shape."""
 
-import ctypes
-import io
 import logging
 import warnings
 from collections.abc import Iterator
@@ -20,14 +18,14 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".jp2", ".pbm", ".pgm", ".png", ".ppm", ".tga", ".tif", ".tiff", ".webp", ".avif")
 )
-"""Names of picture files end so; others in a folder are left alone."""
+"""Suffixes of picture files. Other files in a folder are skipped."""
 
 WHITE = (255, 255, 255, 255)
-DRAFT = 2  # A JPEG may be decoded at a fraction of its size, as long as this many times the wanted size is left.
+DRAFT = 2  # A JPEG is decoded at a reduced size of at least this many times the target, which is faster.
 
 
 def need_pillow() -> None:
-    """Say what is missing before work is begun."""
+    """Raise if Pillow is not installed, before work begins."""
     try:
         import PIL  # noqa: F401, PLC0415
     except ImportError as error:
@@ -36,14 +34,14 @@ def need_pillow() -> None:
 
 @contextmanager
 def quiet_decoders() -> Iterator[None]:
-    """Print nothing of the oddities that decoders warn of, such as damaged EXIF: what matters is raised as an error.
+    """Silence Pillow's warnings, for example about damaged EXIF. Serious damage still raises an error.
 
-    Warnings are a setting of the whole process, so enter this outside of the threads that decode.
+    Warning filters belong to the whole process, so enter this outside the threads that decode.
     """
     silent, logger = logging.NullHandler(), logging.getLogger("PIL")
-    logger.addHandler(silent)  # A program that set up logging still gets these messages.
+    logger.addHandler(silent)  # A program with its own logging still gets the messages.
     try:
-        with warnings.catch_warnings(), _quiet_libtiff():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -51,54 +49,23 @@ def quiet_decoders() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet_libtiff() -> Iterator[None]:
-    """Turn off what libtiff writes straight to the error stream; it returns errors as well, and those are raised.
-
-    Pillow's own module is linked with libtiff, so the function is found through it. On Windows it is not found, and
-    libtiff writes on.
-    """
-    try:
-        from PIL import _imaging  # noqa: PLC0415
-
-        set_handler = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
-    except (ImportError, OSError, AttributeError):
-        yield
-        return
-    set_handler.argtypes, set_handler.restype = [ctypes.c_void_p], ctypes.c_void_p
-    before = set_handler(None)
-    try:
-        yield
-    finally:
-        set_handler(before)
-
-
-@contextmanager
-def decoding(path: Path, source: io.BytesIO | None = None) -> "Iterator[Image.Image]":
-    """An open picture. Whatever is wrong with it is a DataError, also inside the block.
-
-    Args:
-        path: The file.
-        source: Its content, where that was read already.
-
-    Raises:
-        DataError: If it cannot be decoded.
-        OSError: If the disk does not answer.
-    """
+def decoding(path: Path) -> "Iterator[Image.Image]":
+    """Open a picture. A damaged one raises DataError, also inside the block. If the disk fails, OSError is raised."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
     try:
-        with Image.open(source or path) as picture:
+        with Image.open(path) as picture:
             yield picture
     except Image.DecompressionBombError as error:
-        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)  # Up to twice as many it warns.
-        reason = f"it has more than {most:,} pixels, or pretends to; scale it down if it is a picture"
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)  # Pillow warns of half as many.
+        reason = f"it has more than {most:,} pixels, or its header says so; if it is a picture, make it smaller"
         raise DataError(f"{path}: {reason}") from error
     except UnidentifiedImageError as error:
-        raise DataError(f"{path}: it is not a picture that can be read, whatever its name says") from error
+        raise DataError(f"{path}: it is not a picture that Pillow can read") from error
     except MemoryError as error:
-        raise DataError(f"{path}: it is too large to be decoded in this memory") from error
-    except Exception as error:  # Decoders fail in many ways, and each means that this picture is damaged,
-        if isinstance(error, OSError) and error.errno is not None:  # unless it is the disk that does not answer.
+        raise DataError(f"{path}: there is not enough memory to decode it") from error
+    except Exception as error:  # A damaged picture may raise any exception.
+        if isinstance(error, OSError) and error.errno is not None:  # The disk failed.
             raise
         raise DataError(f"{path}: {reason_of(error)}") from error
 
@@ -110,20 +77,20 @@ def shorter_side(path: Path) -> int:
 
 
 def read_picture(path: Path, size: int) -> NDArray[np.uint8]:
-    """A picture as uint8 [3, size, size]: turned upright, in RGB, shorter side to ``size``, the square in the middle.
+    """Read a picture as uint8 [3, size, size]: upright, in RGB, its shorter side resized, its middle cut out.
 
-    Grey becomes three equal channels, 16 bits become 8, what is transparent becomes white, CMYK and palettes become
-    RGB; of several frames the first is taken. Errors are those of `decoding`.
+    Grey becomes three equal channels, 16 bits become 8, transparent pixels become white, CMYK and palettes become RGB.
+    Of several frames the first is taken. For errors see `decoding`.
     """
     from PIL import ImageOps  # noqa: PLC0415
 
     with decoding(path) as picture:
-        picture.draft(picture.mode, (DRAFT * size, DRAFT * size))  # Only JPEG can; the others ignore it.
+        picture.draft(picture.mode, (DRAFT * size, DRAFT * size))  # Only for JPEG; other formats ignore it.
         return fit_square(ImageOps.exif_transpose(picture), size)
 
 
 def fit_square(picture: "Image.Image", size: int) -> NDArray[np.uint8]:
-    """An upright picture as uint8 [3, size, size]: shorter side to ``size``, then the square in the middle."""
+    """Convert an upright picture to uint8 [3, size, size]: resize its shorter side, then cut out the middle."""
     from PIL import Image, ImageOps  # noqa: PLC0415
 
     fitted = ImageOps.fit(to_rgb(picture), (size, size), Image.Resampling.BILINEAR)
@@ -131,18 +98,18 @@ def fit_square(picture: "Image.Image", size: int) -> NDArray[np.uint8]:
 
 
 def to_rgb(picture: "Image.Image") -> "Image.Image":
-    """The picture in RGB; raises ValueError for modes without a known range of values."""
+    """Convert a picture to RGB. Raises ValueError for modes without a known range of values."""
     from PIL import Image  # noqa: PLC0415
 
     if picture.mode == "RGB":
         return picture
-    if picture.mode.startswith("I"):  # 16 bits, or 32 that hold 16: Pillow itself would cut them off at 255.
+    if picture.mode.startswith("I"):  # 16 bits, possibly stored in 32. Pillow itself would clip them at 255.
         values = np.asarray(picture).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
-            raise ValueError(f"grey values of 16 bits are expected, got {values.min()}..{values.max()}")
+            raise ValueError(f"expected grey values of 16 bits, got {values.min()}..{values.max()}")
         return Image.fromarray((values // 257).astype(np.uint8)).convert("RGB")
     if picture.mode == "F":
-        raise ValueError("pixels are floats, and what is white is not known; save it with 8 or 16 bits")
+        raise ValueError("pixels are floats of an unknown range; save it with 8 or 16 bits")
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, WHITE), picture).convert("RGB")

@@ -1,5 +1,5 @@
-"""Views of images: batched augmentation, the same on every device, with chances that a seed decides."""
+"""Views of images: random augmentation of whole batches. A seed gives the same views on every device."""
 
-from pucl.images.views.recipes import CMCViews, Crops, Parameters, Plain, PlainLab, SimCLRViews, moco_views
+from pucl.images.views.recipes import CMCViews, SimCLRViews
 
-__all__ = ["CMCViews", "Crops", "Parameters", "Plain", "PlainLab", "SimCLRViews", "moco_views"]
+__all__ = ["CMCViews", "SimCLRViews"]

@@ -1,7 +1,8 @@
-"""Recipes: what happens to an image before an encoder sees it, and with which chances.
+"""Recipes for views: what is done to an image before the encoder sees it, and with which probabilities.
 
-A recipe is a frozen setting. `draw` throws the dice, on the CPU, so that one seed gives the same views on every device;
-`apply` does what they say, image by image but all at once; calling a recipe does both:
+A recipe has frozen settings. `draw` makes all random choices, on the CPU, so that a seed gives the same views on every
+device. `apply` makes the views of a whole batch from these choices, in full precision even if the encoder uses half:
+colours need the digits. Calling a recipe does both:
 
 >>> generator = torch.Generator().manual_seed(0)
 >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
@@ -11,58 +12,42 @@ torch.Size([4, 3, 32, 32])
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from pucl.images.views import operators, planes
+from pucl.images.views.planes import Crops
 from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
+from pucl.training.framework import Batch
 
-CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
-CIFAR_STD = (0.2023, 0.1994, 0.2010)
-TRIES = 10  # Boxes that are drawn before the centre is taken.
-DICE = 2 * TRIES + 3  # Random numbers that a crop takes: area and aspect of each try, the place of one, and the mirror.
+# The settings of the SimCLR, DCL and HCL programs for images of 32 x 32 pixels.
+RATIO = (3 / 4, 4 / 3)  # Range of a box's width over its height, uniform in the logarithm.
+JITTER = (
+    0.4,
+    0.4,
+    0.4,
+    0.1,
+)  # Largest change of brightness, contrast and saturation (1 +- 0.4), and of hue (in turns).
+JITTERED, GREY = 0.8, 0.2  # Probabilities that a view is jittered, and that it becomes grey.
 SIGMA = (0.1, 2.0)  # Range of the blur, in pixels.
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # Of red, green and blue in CIFAR10.
+
+TRIES = 10  # Boxes that are drawn before the middle of the image is taken.
+CROP_NUMBERS = 2 * TRIES + 3  # Random numbers for a crop: area and aspect of each box, a position (2), and the mirror.
+
+LightAndColour = tuple[
+    Float[Tensor, "batch 1 {self.size} {self.size}"], Float[Tensor, "batch 2 {self.size} {self.size}"]
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crops:
-    """A box in each image, and whether what is cut out is mirrored. Always on the CPU.
+class Parameters(Crops):
+    """All random choices for SimCLR's views of a batch: boxes, mirrors and the following. Always on the CPU.
 
     Args:
-        top: First row.
-        left: First column.
-        height: Rows.
-        width: Columns.
-        flip: Whether the view is mirrored left to right.
-    """
-
-    top: Int[Tensor, " batch"]
-    left: Int[Tensor, " batch"]
-    height: Int[Tensor, " batch"]
-    width: Int[Tensor, " batch"]
-    flip: Bool[Tensor, " batch"]
-
-    def __len__(self) -> int:
-        return len(self.top)
-
-    def __getitem__(self, part: slice | Tensor) -> "Crops":
-        return Crops(**{field.name: getattr(self, field.name)[part] for field in fields(self)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameters:
-    """All that chance decides about the views of a batch. Always on the CPU.
-
-    A part of it, ``parameters[8:16]``, belongs to that part of the images: processes that share a batch draw for the
-    whole of it and apply their own part.
-
-    Args:
-        crops: Boxes and mirrors.
         jitter: Whether colours are jittered.
         factors: Brightness, contrast, saturation (1 changes nothing) and hue (in turns, 0 changes nothing).
         order: In which order these four come, as their column numbers.
@@ -71,7 +56,6 @@ class Parameters:
         sigma: By how much, in pixels.
     """
 
-    crops: Crops
     jitter: Bool[Tensor, " batch"]
     factors: Float[Tensor, "batch 4"]
     order: Int[Tensor, "batch 4"]
@@ -79,146 +63,155 @@ class Parameters:
     blur: Bool[Tensor, " batch"]
     sigma: Float[Tensor, " batch"]
 
-    def __len__(self) -> int:
-        return len(self.crops)
-
-    def __getitem__(self, part: slice | Tensor) -> "Parameters":
-        return Parameters(**{field.name: getattr(self, field.name)[part] for field in fields(self)})
-
 
 @dataclass(frozen=True, kw_only=True)
-class SimCLRViews:
-    """SimCLR's views: a piece of the image, perhaps mirrored, in other colours, perhaps without any, perhaps blurred.
-
-    The defaults are those of the SimCLR, DCL and HCL programs for 32 x 32 images. The blur's window is a tenth of the
-    size, made odd; a size below 20 has none left to speak of (a window of 1).
+class RandomBoxes:
+    """What all recipes share: a view is a random box of the image, which may be mirrored.
 
     Args:
         size: Side of a view in pixels.
-        scale: Range of a box's share of the image's area, 0 < scale <= 1.
-        ratio: Range of a box's width over its height, uniform in the logarithm.
-        flip: Chance of a mirror image.
-        jitter: How far brightness, contrast and saturation factors are from 1 at most, and hue from 0 (at most .5).
-        jitter_probability: Chance that colours are jittered at all.
-        greyscale: Chance that colours are dropped.
-        blur: Chance of a blur, sigma uniform from .1 to 2 pixels.
-        mean: Subtracted from red, green and blue in the end.
-        std: What they are then divided by.
+        crop: Smallest area of a box as a share of the image's area, 0 < crop <= 1.
+        flip: Probability that a view is mirrored.
 
     Shapes:
-        uint8 images [batch, 3, height, width], which are left as they are, to float32 views [batch, 3, size, size].
+        uint8 images [batch, 3, height, width], which are not changed, to float32 views.
+    """
+
+    size: int = 32
+    crop: float = 0.08
+    flip: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size is the side of a view in pixels: expected at least 1, got {self.size}")
+        if not 0 < self.crop <= 1:
+            raise ValueError(
+                f"crop is the smallest share of an image that a view shows: expected 0 < crop <= 1, got {self.crop}"
+            )
+        _check_probability("flip", "a view is mirrored", self.flip)
+
+    def draw(self, count: int, generator: torch.Generator, height: int, width: int) -> Crops:
+        """Make the random choices for a batch.
+
+        Args:
+            count: Number of images.
+            generator: A generator of the CPU. It advances by the same amount for every batch of this size.
+            height: Rows of the images.
+            width: Columns of the images.
+        """
+        return Crops(**self._boxes(_uniform(generator, count, CROP_NUMBERS), height, width))
+
+    def apply(self, images: Tensor, drawn: Any) -> Any:
+        """Make the views that were drawn."""
+        raise NotImplementedError
+
+    def see(self, batch: Batch[Tensor]) -> Any:
+        """Make a view of each image of a step; see `pucl.modality.Views`."""
+        drawn = self.draw(batch.whole, batch.generator, *batch.samples.shape[2:])
+        return self.apply(batch.samples, drawn[batch.part])
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Any:
+        """Make a view of each image."""
+        _check_images(images)
+        return self.apply(images, self.draw(len(images), generator, *images.shape[2:]))
+
+    def _boxes(self, numbers: Float[Tensor, "batch number"], height: int, width: int) -> dict[str, Tensor]:
+        r"""Choose a box in each image: the first of ten that fits into it, or else the middle of the image.
+
+        A box has the area :math:`a H W`, with a uniform from `crop` to 1, and the aspect :math:`w / h = e^u`, with u
+        uniform between the logarithms of `RATIO`; w and h are rounded. If none of ten fits, it is the largest box in
+        the middle of the image whose aspect is in range. All ten are drawn for every image, which is faster than to
+        find out which images need another one.
+        """
+        narrowest, widest = RATIO
+        low, high = math.log(narrowest), math.log(widest)
+        areas = (self.crop + (1 - self.crop) * numbers[:, :TRIES]) * (height * width)
+        aspects = torch.exp(low + (high - low) * numbers[:, TRIES : 2 * TRIES])
+        # The middle of the image is an eleventh box that always fits; argmax finds the first box that fits.
+        middle = torch.tensor(
+            [min(height, max(1, round(width / narrowest))), min(width, max(1, round(height * widest)))],
+            dtype=torch.float64,
+        )
+        tries = torch.stack([areas / aspects, areas * aspects], 2).sqrt_().round_()
+        tries = torch.cat([tries, middle.expand(len(numbers), 1, 2)], 1)
+        extent = torch.tensor([height, width], dtype=torch.float64)
+        first = ((tries > 0) & (tries <= extent)).all(2).int().argmax(1)
+        sides = tries[torch.arange(len(numbers)), first]
+        free = extent - sides
+        anywhere = numbers[:, 2 * TRIES : 2 * TRIES + 2] * (free + 1)
+        corner = torch.where((first < TRIES)[:, None], anywhere, free / 2).floor()
+        (top, left), (tall, wide) = corner.long().unbind(1), sides.long().unbind(1)
+        flip = numbers[:, 2 * TRIES + 2] < self.flip
+        return {"top": top, "left": left, "height": tall, "width": wide, "flip": flip}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimCLRViews(RandomBoxes):
+    """SimCLR's views: a random box of the image, and at random mirrored, with changed colours, in grey, or blurred.
+
+    The window of the blur is a tenth of the size, rounded down to a whole number and made odd. Sizes below 20 are not
+    blurred (a window of 1).
+
+    Args:
+        blur: Probability that a view is blurred.
 
     References:
         Chen et al., A Simple Framework for Contrastive Learning of Visual Representations (arXiv 2002.05709).
     """
 
-    size: int = 32
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    flip: float = 0.5
-    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
-    jitter_probability: float = 0.8
-    greyscale: float = 0.2
     blur: float = 0.5
-    mean: tuple[float, float, float] = CIFAR_MEAN
-    std: tuple[float, float, float] = CIFAR_STD
 
     def __post_init__(self) -> None:
-        _check_crops(self.size, self.scale, self.ratio, self.flip)
-        _check_chance("jitter_probability", "colours are jittered", self.jitter_probability)
-        _check_chance("greyscale", "colours are dropped", self.greyscale)
-        _check_chance("blur", "a view is blurred", self.blur)
-        if not (all(strength >= 0 for strength in self.jitter) and self.jitter[planes.HUE] <= 0.5):
-            raise ValueError(
-                f"jitter is how far brightness, contrast, saturation and hue may go: "
-                f"expected four numbers from 0 up, the last at most 0.5, got {self.jitter}"
-            )
-        _check_std(self.std)
+        super().__post_init__()
+        _check_probability("blur", "a view is blurred", self.blur)
 
     @property
     def kernel(self) -> int:
-        """Side of the blur's window: a tenth of the size, made odd."""
+        """Side of the blur's window in pixels: a tenth of the size, made odd."""
         return int(0.1 * self.size) | 1
 
-    @property
-    def plain(self) -> "Plain":
-        """The same without chance, for evaluation."""
-        return Plain(size=self.size, mean=self.mean, std=self.std)
+    def plain(self, images: Tensor) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
+        """Prepare whole images without random choices, for evaluation."""
+        with torch.no_grad(), full_precision(images.device):
+            return operators.normalise(_resize(images, self.size), MEAN, STD)
 
     def about(self) -> dict[str, Any]:
-        """How an encoder's images are prepared, for those who have its weights alone."""
-        return {"colours": "RGB in 0..1", "mean": list(self.mean), "std": list(self.std)}
+        """How images are prepared for the encoder; saved with its weights."""
+        return {"colours": "RGB in 0..1", "mean": list(MEAN), "std": list(STD)}
 
-    def draw(
-        self, batch: int, generator: torch.Generator, *, height: int | None = None, width: int | None = None
-    ) -> Parameters:
-        """Throw the dice for a batch.
-
-        Args:
-            batch: Number of images.
-            generator: A generator of the CPU, which moves on by as much for every batch of this size.
-            height: Rows of the images; by default the size of a view.
-            width: Columns of the images.
-        """
-        dice = _uniform(generator, batch, DICE + 12)
-        chances = dice[:, DICE : DICE + 3] < torch.tensor([self.jitter_probability, self.greyscale, self.blur])
-        middle, strength = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(self.jitter)
-        factors = middle + strength * (2 * dice[:, DICE + 3 : DICE + 7] - 1)
-        factors[:, : planes.HUE].clamp_min_(0)
+    def draw(self, count: int, generator: torch.Generator, height: int, width: int) -> Parameters:
+        """Make the random choices for a batch; see `RandomBoxes.draw`."""
+        numbers = _uniform(generator, count, CROP_NUMBERS + 12)
+        for_boxes, for_chances, for_factors, for_order, for_sigma = numbers.split([CROP_NUMBERS, 3, 4, 4, 1], dim=1)
+        jitter, greyscale, blur = (for_chances < torch.tensor([JITTERED, GREY, self.blur])).unbind(1)
+        neutral, strength = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(JITTER)
         return Parameters(
-            crops=_draw_crops(self, dice[:, :DICE], height or self.size, width or self.size),
-            jitter=chances[:, 0],
-            factors=factors.float(),
-            order=dice[:, DICE + 7 : DICE + 11].argsort(1),
-            greyscale=chances[:, 1],
-            blur=chances[:, 2],
-            sigma=(SIGMA[0] + (SIGMA[1] - SIGMA[0]) * dice[:, DICE + 11]).float(),
+            **self._boxes(for_boxes, height, width),
+            jitter=jitter,
+            factors=(neutral + strength * (2 * for_factors - 1)).float(),
+            order=for_order.argsort(1),
+            greyscale=greyscale,
+            blur=blur,
+            sigma=(SIGMA[0] + (SIGMA[1] - SIGMA[0]) * for_sigma[:, 0]).float(),
         )
 
-    def apply(self, images: Tensor, parameters: Parameters) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
-        """The views that were drawn."""
-        with _exactly(images):
-            # Sorted as the jitter likes it while images are still bytes, where moving them costs a quarter.
-            sequence, groups = planes.by_turn_of_hue(parameters.order, parameters.jitter)
-            drawn = parameters[sequence]
-            crops = drawn.crops
-            colours = planes.crop(
-                images.index_select(0, sequence.to(images.device)),
-                crops.top,
-                crops.left,
-                crops.height,
-                crops.width,
-                self.size,
-                flipped=crops.flip,
-            )
+    def apply(self, images: Tensor, drawn: Parameters) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
+        """Make the views that were drawn."""
+        with torch.no_grad(), full_precision(images.device):
+            # Sort images for the jitter while they are bytes: moving floats would take four times as long.
+            sequence, groups = planes.by_turn_of_hue(drawn.order, drawn.jitter)
+            drawn = drawn[sequence]
+            colours = planes.crop(images.index_select(0, sequence.to(images.device)), drawn, self.size)
             planes.jitter(colours, drawn.factors, drawn.order, groups)
             planes.greyscale(colours, drawn.greyscale)
             if self.kernel > 1:
                 planes.blur(colours, drawn.sigma, self.kernel, drawn.blur)
-            views = planes.as_images(colours, sequence.argsort())
-            return operators.normalise(views, self.mean, self.std, inplace=True)
-
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
-        """One view of each image."""
-        _check_images(images)
-        parameters = self.draw(len(images), generator, height=images.shape[2], width=images.shape[3])
-        return self.apply(images, parameters)
-
-
-def moco_views(size: int = 32) -> SimCLRViews:
-    """MoCo's views: SimCLR's without a blur, and of at least a fifth of the image."""
-    return SimCLRViews(size=size, scale=(0.2, 1.0), blur=0.0)
+            return operators.normalise(planes.as_images(colours, sequence.argsort()), MEAN, STD)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CMCViews:
-    """CMC's views: the lightness and the colour of *one* piece of the image.
-
-    Args:
-        size: Side of a view in pixels.
-        scale: Range of a box's share of the image's area, 0 < scale <= 1.
-        ratio: Range of a box's width over its height, uniform in the logarithm.
-        flip: Chance of a mirror image.
+class CMCViews(RandomBoxes):
+    """CMC's views: the lightness and the colour of *one* random box of the image.
 
     Shapes:
         uint8 images [batch, 3, height, width] to float32 L [batch, 1, size, size] and ab [batch, 2, size, size].
@@ -227,179 +220,48 @@ class CMCViews:
         Tian et al., Contrastive Multiview Coding (arXiv 1906.05849).
     """
 
-    size: int = 32
-    scale: tuple[float, float] = (0.2, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    flip: float = 0.5
+    crop: float = 0.2
 
-    def __post_init__(self) -> None:
-        _check_crops(self.size, self.scale, self.ratio, self.flip)
-
-    @property
-    def plain(self) -> "PlainLab":
-        """The same without chance, for evaluation."""
-        return PlainLab(size=self.size)
+    def plain(self, images: Tensor) -> LightAndColour:
+        """Prepare lightness and colour of whole images, for evaluation."""
+        with torch.no_grad(), full_precision(images.device):
+            return operators.split_lab(_resize(images, self.size))
 
     def about(self) -> dict[str, Any]:
-        """How an encoder's images are prepared, for those who have its weights alone."""
+        """How images are prepared for the encoder; saved with its weights."""
         colours = "CIELAB: L to encoders.0, a and b to encoders.1"
         return {"colours": colours, "mean": list(operators.LAB_MEAN), "std": list(operators.LAB_STD)}
 
-    def draw(
-        self, batch: int, generator: torch.Generator, *, height: int | None = None, width: int | None = None
-    ) -> Crops:
-        """Throw the dice for a batch, as `SimCLRViews.draw` does."""
-        return _draw_crops(self, _uniform(generator, batch, DICE), height or self.size, width or self.size)
-
-    def apply(
-        self, images: Tensor, parameters: Crops
-    ) -> tuple[Float[Tensor, "batch 1 {self.size} {self.size}"], Float[Tensor, "batch 2 {self.size} {self.size}"]]:
-        """The views that were drawn."""
-        with _exactly(images):
-            return operators.split_lab(_crop(images, parameters, self.size))
-
-    def __call__(
-        self, images: Tensor, generator: torch.Generator
-    ) -> tuple[Float[Tensor, "batch 1 {self.size} {self.size}"], Float[Tensor, "batch 2 {self.size} {self.size}"]]:
-        """Lightness and colour of one piece of each image."""
-        _check_images(images)
-        parameters = self.draw(len(images), generator, height=images.shape[2], width=images.shape[3])
-        return self.apply(images, parameters)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plain:
-    """Images as they are, for evaluation: brought to a size if they have another, and normalised.
-
-    Args:
-        size: Side in pixels; None leaves images at the size they have.
-        mean: Subtracted from red, green and blue.
-        std: What they are then divided by.
-    """
-
-    size: int | None = 32
-    mean: tuple[float, float, float] = CIFAR_MEAN
-    std: tuple[float, float, float] = CIFAR_STD
-
-    def __post_init__(self) -> None:
-        _check_size(self.size)
-        _check_std(self.std)
-
-    def __call__(
-        self, images: Tensor, generator: torch.Generator | None = None
-    ) -> Float[Tensor, "batch 3 rows columns"]:
-        """The images; a generator is taken as from other recipes' callers, and nothing is drawn from it."""
-        del generator
-        _check_images(images)
-        with _exactly(images):
-            return operators.normalise(_resize(images, self.size), self.mean, self.std, inplace=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainLab:
-    """Lightness and colour of the images as they are, for evaluation.
-
-    Args:
-        size: Side in pixels; None leaves images at the size they have.
-    """
-
-    size: int | None = 32
-
-    def __post_init__(self) -> None:
-        _check_size(self.size)
-
-    def __call__(
-        self, images: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Float[Tensor, "batch 1 rows columns"], Float[Tensor, "batch 2 rows columns"]]:
-        """The two parts of the images; nothing is drawn from a generator."""
-        del generator
-        _check_images(images)
-        with _exactly(images):
-            return operators.split_lab(_resize(images, self.size))
-
-
-def _draw_crops(recipe: SimCLRViews | CMCViews, dice: Float[Tensor, "batch dice"], height: int, width: int) -> Crops:
-    r"""A box for each image: the first of ten that fits into it, or else the middle.
-
-    A box has the area :math:`a H W`, a uniform in `scale`, and the aspect :math:`w / h = e^u`, u uniform between the
-    logarithms of `ratio`; w and h are rounded. Where none of ten fits, it is the largest box in the middle of the
-    image whose aspect is in range. All ten are drawn for all images: that is quicker than asking who needs another.
-    """
-    narrowest, widest = recipe.ratio
-    low, high = math.log(narrowest), math.log(widest)
-    areas = (recipe.scale[0] + (recipe.scale[1] - recipe.scale[0]) * dice[:, :TRIES]) * (height * width)
-    aspects = torch.exp(low + (high - low) * dice[:, TRIES : 2 * TRIES])
-    # The middle of the image stands as an eleventh try that always fits; argmax finds the first of several.
-    middle = torch.tensor(
-        [min(height, max(1, round(width / narrowest))), min(width, max(1, round(height * widest)))], dtype=torch.float64
-    )
-    tries = torch.stack([areas / aspects, areas * aspects], 2).sqrt_().round_()
-    tries = torch.cat([tries, middle.expand(len(dice), 1, 2)], 1)
-    extent = torch.tensor([height, width], dtype=torch.float64)
-    first = ((tries > 0) & (tries <= extent)).all(2).int().argmax(1)
-    sides = tries[torch.arange(len(dice)), first]
-    free = extent - sides
-    corner = torch.where((first < TRIES)[:, None], dice[:, 2 * TRIES : 2 * TRIES + 2] * (free + 1), free / 2).floor()
-    (top, left), (tall, wide) = corner.long().unbind(1), sides.long().unbind(1)
-    return Crops(top=top, left=left, height=tall, width=wide, flip=dice[:, 2 * TRIES + 2] < recipe.flip)
-
-
-@contextmanager
-def _exactly(images: Tensor) -> Iterator[None]:
-    """Without a graph, and in full precision even where an encoder works in half: colours keep their digits."""
-    with torch.no_grad(), full_precision(images.device):
-        yield
+    def apply(self, images: Tensor, drawn: Crops) -> LightAndColour:
+        """Make the views that were drawn."""
+        with torch.no_grad(), full_precision(images.device):
+            return operators.split_lab(planes.as_images(planes.crop(images, drawn, self.size)))
 
 
 def _uniform(generator: torch.Generator, *shape: int) -> Float[Tensor, "..."]:
-    # In double precision: a float32 just below one, times a number of places, can round up to one place too many.
+    # In double precision: a float32 just below 1, times a number of positions, can round up to one position too many.
     return torch.rand(shape, generator=generator, dtype=torch.float64)
 
 
-def _crop(images: Tensor, crops: Crops, size: int) -> Float[Tensor, "batch 3 {size} {size}"]:
-    return operators.resized_crop(images, crops.top, crops.left, crops.height, crops.width, size, flipped=crops.flip)
-
-
-def _resize(images: Tensor, size: int | None) -> Float[Tensor, "batch 3 rows columns"]:
-    """Whole images at a size, by as much as they have another."""
+def _resize(images: Tensor, size: int) -> Float[Tensor, "batch 3 {size} {size}"]:
+    """Scale whole images to a size."""
+    _check_images(images)
     batch, _, height, width = images.shape
-    if size is None or size == height == width:
+    if size == height == width:
         return images.float().div_(255)
     none = torch.zeros(batch, dtype=torch.long)
-    return operators.resized_crop(images, none, none, none + height, none + width, size)
+    whole = Crops(top=none, left=none, height=none + height, width=none + width, flip=none.bool())
+    return planes.as_images(planes.crop(images, whole, size))
 
 
 def _check_images(images: Tensor) -> None:
     if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
         raise ValueError(
-            f"images are what views are made of: expected uint8 of the shape [batch, 3, height, width], "
+            f"views are made of images: expected uint8 of the shape [batch, 3, height, width], "
             f"got {images.dtype} of {list(images.shape)}"
         )
 
 
-def _check_size(size: int | None) -> None:
-    if size is not None and size < 1:
-        raise ValueError(f"size is the side of a view in pixels: expected at least 1, got {size}")
-
-
-def _check_chance(name: str, meaning: str, value: float) -> None:
+def _check_probability(name: str, meaning: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} is the chance that {meaning}: expected 0 to 1, got {value}")
-
-
-def _check_std(std: tuple[float, ...]) -> None:
-    if not all(value > 0 for value in std):
-        raise ValueError(f"std is what channels are divided by: expected numbers above 0, got {std}")
-
-
-def _check_crops(size: int, scale: tuple[float, float], ratio: tuple[float, float], flip: float) -> None:
-    _check_size(size)
-    if not 0 < scale[0] <= scale[1] <= 1:
-        raise ValueError(
-            f"scale is the range of a crop's share of the image: expected 0 < lowest <= highest <= 1, got {scale}"
-        )
-    if not 0 < ratio[0] <= ratio[1]:
-        raise ValueError(
-            f"ratio is the range of a crop's width over its height: expected 0 < lowest <= highest, got {ratio}"
-        )
-    _check_chance("flip", "a view is mirrored", flip)
+        raise ValueError(f"{name} is the probability that {meaning}: expected 0 to 1, got {value}")

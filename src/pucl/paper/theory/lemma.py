@@ -1,4 +1,4 @@
-"""Lemma 1, as an equation between densities and acted out on drawn data."""
+"""Checks of Lemma 1: as an equation between densities, and on simulated data."""
 
 import math
 from dataclasses import dataclass
@@ -8,65 +8,53 @@ import torch
 from pucl.paper.theory.estimates import SURPRISE, Estimate, mean_of
 from pucl.paper.theory.world import World, unit, unlabelled_density
 
-DENSITY_TOLERANCE = 1e-12  # Far above the rounding of float64, far below any mistake in a formula.
-ENOUGH = 100  # Samples from which a mean is about normal, so that its standard error can be relied on.
+DENSITY_TOLERANCE = 1e-12  # Far above the rounding errors of float64, far below any mistake in a formula.
+ENOUGH = 100  # Samples whose mean is nearly normal, so that its standard error is reliable.
 
 
 @dataclass(frozen=True, kw_only=True)
 class DensityCheck:
-    """Lemma 1 as an equation between densities.
+    """Lemma 1 as an equation between densities."""
 
-    Args:
-        points: At how many points both sides were computed.
-        largest_error: The largest difference of the two sides, relative to the terms they are made of.
-        tolerance: Up to where that is rounding.
-    """
-
-    points: int
-    largest_error: float
+    points: int  # At which both sides were computed.
+    largest_error: float  # Of the two sides, relative to the sum of their terms.
     tolerance: float = DENSITY_TOLERANCE
 
     @property
     def holds(self) -> bool:
-        """Whether the difference is rounding."""
+        """Whether the difference is a rounding error."""
         return self.largest_error <= self.tolerance
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleCheck:
-    """A consequence of Lemma 1, measured on data of which the labelled positives were thrown out.
-
-    Args:
-        quantity: What is measured.
-        expected: What the lemma says.
-        measured: What the data say, with its standard error.
-    """
+    """A consequence of Lemma 1, measured on data from which the labelled positives were removed."""
 
     quantity: str
-    expected: float
+    expected: float  # By the lemma.
     measured: Estimate
 
     @property
     def deviation(self) -> float:
-        """The difference in standard errors; 0 if there is none."""
+        """The difference in standard errors; 0 if the values are equal."""
         difference = self.measured.value - self.expected
         return difference / self.measured.error if difference else 0.0
 
     @property
     def holds(self) -> bool:
-        """Whether the difference is what chance can do."""
+        """Whether the difference can be explained by chance."""
         return abs(self.measured.value - self.expected) <= SURPRISE * self.measured.error
 
 
 def check_lemma_densities(
     world: World, alpha: float, c: float, *, points: int, generator: torch.Generator
 ) -> DensityCheck:
-    r"""Lemma 1 point by point.
+    r"""Check Lemma 1 at single points.
 
     .. math:: p^- = \frac{1 - \alpha c}{1 - \alpha}\, p^u - \frac{\alpha (1 - c)}{1 - \alpha}\, p^+
 
-    Half of the points are anywhere on the sphere, half where positives are. Where positives are dense, two large
-    terms leave a small difference; the error is relative to those terms.
+    Half of the points are uniform on the sphere, half are positives. Where positives are dense, the difference of two
+    large terms is small, so the error is relative to those terms.
     """
     anywhere = torch.randn(points // 2, 3, dtype=torch.float64, generator=generator)
     where = torch.cat([unit(anywhere), world.sample_positives(points - points // 2, generator=generator)])
@@ -81,11 +69,11 @@ def check_lemma_densities(
 def check_lemma_samples(
     world: World, alpha: float, c: float, *, temperature: float, draws: int, generator: torch.Generator
 ) -> tuple[SampleCheck, ...]:
-    """Lemma 1 acted out: draw a data set, label positives with probability c, throw the labelled out, and look.
+    """Simulate Lemma 1: draw a data set, label positives with probability c, and remove the labelled ones.
 
-    Three things are compared with the lemma: the share of positives among the unlabelled (tau'), the mean of h over
-    the unlabelled, and the mean of h over negatives as it comes out of the labelled and the unlabelled alone. The
-    last is left out where c gives too few labelled samples.
+    Three quantities are compared with the lemma: the share of positives among the unlabelled (tau'), the mean of h
+    over the unlabelled, and the mean of h over negatives as estimated from labelled and unlabelled samples. The last is
+    skipped if c gives too few labelled samples.
     """
     is_positive = torch.rand(draws, dtype=torch.float64, generator=generator) < alpha
     labels = torch.where(is_positive, 0, torch.randint(1, world.classes, (draws,), generator=generator))
@@ -103,7 +91,7 @@ def check_lemma_samples(
     tau_plus = alpha * (1 - c) / (1 - alpha * c)
     odds = alpha * (1 - c) / (1 - alpha)
     mean_positive, mean_negative = (float(mean) for mean in world.mean_h(anchor, temperature))
-    # The error of a share is known from the share, even where the data happen to show none.
+    # The standard error of a share follows from the share, even if the data have no hidden positive.
     hidden = Estimate(float(is_positive[~labelled].double().mean()), math.sqrt(tau_plus * (1 - tau_plus) / kept))
     over_unlabelled = mean_of(h[~labelled])
     checks = [

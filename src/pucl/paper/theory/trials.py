@@ -1,10 +1,10 @@
-"""All losses on the same anchors, so that they differ in nothing but themselves."""
+"""All losses on the same anchors, so that nothing else differs between them."""
 
 from dataclasses import dataclass, replace
 
 import torch
 
-from pucl.contrast.compare import compare
+from pucl.contrast.loss import corrected_loss
 from pucl.contrast.objectives import softplus
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Plain
@@ -15,50 +15,46 @@ from pucl.shapes import Float, Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Anchors:
-    """Some anchors with all that any loss of any row needs, so that rows and losses differ in nothing but themselves.
-
-    Args:
-        anchor: x, of the anchor's class.
-        positive: M+ positives each.
-        negative: As many true negatives each as the largest N.
-        hidden: Positives that take the place of a negative where the unlabelled sample is a hidden positive.
-        lot: Uniform numbers; the sample is a hidden positive where they are below tau'.
-    """
+    """Anchors with all samples that the losses of all rows need. All rows and losses share them."""
 
     anchor: Float[Tensor, "anchor 3"]
     positive: Float[Tensor, "anchor positive 3"]
-    negative: Float[Tensor, "anchor unlabelled 3"]
-    hidden: Float[Tensor, "anchor unlabelled 3"]
-    lot: Float[Tensor, "anchor unlabelled"]
+    negative: Float[Tensor, "anchor unlabelled 3"]  # As many per anchor as the largest N.
+    hidden: Float[Tensor, "anchor unlabelled 3"]  # Positives, in place of negatives where a positive is hidden.
+    lot: Float[Tensor, "anchor unlabelled"]  # Uniform. A sample is a hidden positive if its number is below tau'.
+
+    @classmethod
+    def draw(cls, world: World, count: int, *, positives: int, most: int, generator: torch.Generator) -> "Anchors":
+        """Draw anchors, each with so many positives, and so many samples of each other kind."""
+        return cls(
+            anchor=world.sample_positives(count, generator=generator),
+            positive=world.sample_positives(count, positives, generator=generator),
+            negative=world.sample_negatives(count, most, generator=generator),
+            hidden=world.sample_positives(count, most, generator=generator),
+            lot=torch.rand(count, most, dtype=torch.float64, generator=generator),
+        )
 
     def unlabelled(self, count: int, tau_plus: float) -> Float[Tensor, "anchor count 3"]:
-        """Samples of p^u, of which a share tau' is positive."""
+        """Samples of p^u. A share tau' of them is positive."""
         is_hidden = self.lot[:, :count, None] < tau_plus
         return torch.where(is_hidden, self.hidden[:, :count], self.negative[:, :count])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """The losses of one row, anchor by anchor.
+    """The losses of one row, for each anchor. Controls are functions of the samples whose expectation is zero."""
 
-    Args:
-        losses: Ideal, standard, exact, corrected with one positive, corrected with several.
-        controls: Quantities of the positives and negatives whose expectation is known to be zero.
-        unlabelled_controls: The same of the unlabelled samples.
-        floored: The share of anchors at the floor, with one positive and with several, for each anchor.
-    """
-
-    losses: Float[Tensor, "anchor 5"]
-    controls: Float[Tensor, "anchor control"]
+    losses: Float[Tensor, "anchor 5"]  # Ideal, standard, exact, corrected with one positive and with several.
+    controls: Float[Tensor, "anchor control"]  # Of positives and negatives.
     unlabelled_controls: Float[Tensor, "anchor unlabelled_control"]
-    floored: Float[Tensor, "anchor 2"]
+    floored: Float[Tensor, "anchor 2"]  # Share with one positive and with several, the same for each anchor.
 
 
 def run_trials(anchors: Anchors, world: World, correction: PUCL, unlabelled: int, temperature: float) -> Trials:
-    """All losses of one row on these anchors, and the controls that take most of the noise out of them.
+    """All losses of one row on these anchors, and controls that remove most of their noise.
 
-    A sum of h over N samples wavers about an expectation that is known here, and to first order a loss wavers with
-    it. What is left when that part is removed is of order 1/N, like the biases that are to be seen.
+    A sum of h over N samples varies around an expectation that is known here. To first order, a loss varies with this
+    sum. After this part is removed, the remaining noise is of order 1/N, like the biases themselves.
     """
     mean_positive, mean_negative = world.mean_h(anchors.anchor, temperature)
     tau_plus = correction.tau_plus
@@ -70,19 +66,19 @@ def run_trials(anchors: Anchors, world: World, correction: PUCL, unlabelled: int
     negatives = pairs(anchors.negative[:, :unlabelled])
     several = pairs(anchors.unlabelled(unlabelled, tau_plus))
     one = replace(several, positive=several.positive[:, :1])
-    ideal = compare(negatives, Plain(), streaming=False)
-    standard = compare(several, Plain(), streaming=False)
-    corrected_several = compare(several, correction, floor="temperature", streaming=False)
-    corrected_one = compare(one, correction, floor="temperature", streaming=False)
+    ideal = corrected_loss(negatives, Plain(), streaming=False)
+    standard = corrected_loss(several, Plain(), streaming=False)
+    corrected_several = corrected_loss(several, correction, floor="temperature", streaming=False)
+    corrected_one = corrected_loss(one, correction, floor="temperature", streaming=False)
 
     log_sum = (unlabelled * mean_negative).log()[:, None]
     exact_of_each = softplus(log_sum - several.positive)
     exact = exact_of_each.mean(dim=1)
-    # The corrected loss with one positive is measured against the exact one with that positive; in expectation the
+    # The corrected loss with one positive is compared with the exact loss of that positive. The expectation of the
     # exact loss is the same for all positives.
     corrected_one_loss = corrected_one.loss - exact_of_each[:, 0] + exact
 
-    # How much of log(h+ + sum) is the sum's: the slope with which a loss follows it.
+    # The derivative of the loss with respect to the logarithm of the sum.
     slope = torch.sigmoid(log_sum - several.positive).mean(dim=1)
     h_positive = several.positive.exp()
     excess_one, excess_several = h_positive[:, 0] - mean_positive, h_positive.mean(dim=1) - mean_positive

@@ -1,4 +1,4 @@
-"""The world: classes on the sphere whose laws are known in closed form."""
+"""Classes on the sphere whose distributions have closed forms."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    r"""Classes on the sphere, each a von Mises-Fisher law around a mean of its own.
+    r"""Classes on the sphere, each a von Mises-Fisher distribution around its own mean.
 
     With mean m and concentration :math:`\kappa`, a class has in three dimensions
 
@@ -22,12 +22,13 @@ class World:
         \text{expectation}\quad & E\big[e^{\langle v, x \rangle}\big]
             = \frac{Z(|\kappa m + v|)}{Z(\kappa)}, \qquad Z(r) = \frac{\sinh r}{r}
 
-    and its height :math:`w = \langle m, x \rangle` is drawn by inverting its distribution function.
+    The height :math:`w = \langle m, x \rangle` is drawn by inverting its distribution function.
 
-    Class 0 is the anchor's: :math:`p^+`. The others, equally frequent, make up :math:`p^-`.
+    Class 0 is the anchor's class and has the density :math:`p^+`. The other classes are equally frequent and form
+    :math:`p^-`.
 
     Args:
-        classes: Their number, at least 2. The means are spread evenly, along a spiral from pole to pole.
+        classes: Number of classes, at least 2. Their means lie evenly on a spiral from pole to pole.
         concentration: kappa > 0.
     """
 
@@ -44,12 +45,12 @@ class World:
 
     @cached_property
     def mirrors(self) -> Float[Tensor, "class 3"]:
-        """Normals of the planes that mirror the north pole to each class mean."""
+        """Normals of the planes that reflect the north pole to each class mean."""
         normal = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64) - self.means
         return unit(normal)
 
     def densities(self, points: Float[Tensor, "point 3"]) -> tuple[Float[Tensor, " point"], Float[Tensor, " point"]]:
-        """p+ and p- at these points, per area of the sphere (which has 4 pi of it)."""
+        """p+ and p- at these points, per area of the sphere, whose area is 4 pi."""
         kappa = self.concentration
         log_peak = math.log(kappa) - math.log(-2 * math.pi * math.expm1(-2 * kappa))
         density = torch.exp(log_peak + kappa * (points @ self.means.T - 1))
@@ -68,11 +69,11 @@ class World:
         """One point of each of these classes."""
         kappa = self.concentration
         uniform, turn = torch.rand(2, *labels.shape, dtype=torch.float64, generator=generator)
-        # The inverse of the distribution function of w, in a form that is exact for small kappa too.
+        # The inverse of the distribution function of w, in a form that is accurate for small kappa too.
         height = (1 + torch.log1p(uniform * math.expm1(-2 * kappa)) / kappa).clamp(-1, 1)
         radius = (1 - height**2).sqrt()
         around_pole = torch.stack([radius * (math.tau * turn).cos(), radius * (math.tau * turn).sin(), height], dim=-1)
-        # The law is symmetric about its mean, so a mirror brings it to the class as well as a rotation would.
+        # The distribution is symmetric about its mean, so a reflection serves as well as a rotation.
         normal = self.mirrors[labels]
         return around_pole - 2 * (around_pole * normal).sum(dim=-1, keepdim=True) * normal
 
@@ -92,7 +93,7 @@ def unit(vectors: Float[Tensor, "vector 3"]) -> Float[Tensor, "vector 3"]:
 
 
 def _log_sinh_over(r: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """log(sinh(r) / r), also for r = 0 and for r at which sinh overflows."""
+    """log(sinh(r) / r), also for r = 0 and for r where sinh overflows."""
     r = r.clamp_min(1e-100)
     return r + torch.log(-torch.expm1(-2 * r) / (2 * r))
 
@@ -100,12 +101,12 @@ def _log_sinh_over(r: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 def unlabelled_density(
     positive: Float[Tensor, " point"], negative: Float[Tensor, " point"], alpha: float, c: float
 ) -> Float[Tensor, " point"]:
-    r"""p^u from what happens to a sample: it is drawn, and stays unless it is positive and gets labelled.
+    r"""p^u by its definition: a sample is drawn, and removed if it is positive and gets labelled.
 
     .. math:: p^u(x) = \frac{p(x) \Pr(s = 0 \mid x)}{\Pr(s = 0)}, \qquad
               \Pr(s = 0 \mid x) = \Pr(y = 0 \mid x) + (1 - c) \Pr(y = 1 \mid x)
 
-    Lemma 1 is not used, so that it can be checked against this.
+    This does not use Lemma 1, so that the lemma can be checked with it.
     """
     whole = alpha * positive + (1 - alpha) * negative
     is_negative, is_positive = (1 - alpha) * negative / whole, alpha * positive / whole

@@ -1,82 +1,83 @@
-"""The parts of the page that are text: what was run, what came out, the table, and where everything is."""
+"""The HTML of the page: what was run, the results, the table, the charts, and the files."""
 
 import math
+import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from string import Template
 
-from pucl import texts
 from pucl.config import NOT_TRAINED
+from pucl.evaluation import known_numbers
+from pucl.frameworks import modality_of
 from pucl.progress import duration
-from pucl.reports.curves import TAU
-from pucl.reports.page.records import Group, Row
-from pucl.runs.build import modality_of
-from pucl.runs.lines import PROBES, SHORT, Line, probes_of
+from pucl.reports.canvas import TAU, MatplotlibMissingError
+from pucl.reports.curves import page_curves
+from pucl.reports.page.records import Gathered, Group
+from pucl.reports.scores import page_scores, signed_text
+from pucl.runs.rows import TableRow, numbers_of, share_of_lead
+from pucl.runs.statistics import Difference
 from pucl.texts import counted, fixed, percent
 
-MINUS = "\N{MINUS SIGN}"
 NONE = '<span class="none">\N{EN DASH}</span>'
 OBJECTIVES = {"infonce": "InfoNCE", "jensen_shannon": "Jensen-Shannon"}
 VERSIONS = ("pucl", "torch", "numpy", "python", "device")
-MOST_NAMED = 4  # Rows that a sentence names before it counts the rest.
+MOST_NAMED = 4  # Rows that a sentence names before it counts the others.
 
 
 def title_of(groups: Sequence[Group]) -> str:
-    """What the page is about."""
-    if not groups:
-        return "Nothing to show"
+    """The headline of the page: frameworks and data."""
     frameworks = dict.fromkeys(group.config.framework for group in groups if group.config)
     names = list(dict.fromkeys(group.name for group in groups))
-    return f"{_listed(list(frameworks)) or 'runs'} on {_listed(names)}"
+    return f"{_joined(list(frameworks)) or 'runs'} on {_joined(names)}"
 
 
 def verdict(group: Group) -> str:
-    """What came out, in a sentence or two."""
+    """The main result in one or two sentences."""
     lines = [row.line for row in group.rows if row.line.scores]
     if not lines:
         if any(row.line.count for row in group.rows):
-            return "No accuracy was measured: the data have no labels to test with."
-        return "No run is finished, so there is no accuracy yet."
-    probe = probes_of(lines)[0]
+            return "No score was measured: the data have no labels to test with."
+        return "No run is finished, so there is no score yet."
+    probe = numbers_of(lines, group.yardstick)[0]
     lines = [line for line in lines if probe in line.scores and math.isfinite(line.scores[probe].mean)]
-    best = max(lines, key=lambda line: line.scores[probe].mean)
-    told = [line for line in lines if _has_interval(line, probe)]
-    if not told:
-        return _without_differences(group, lines, best, probe)
-    parts = []
-    for word, chosen in (
-        ("above", [line for line in told if (line.differences[probe].low or 0) > 0]),
-        ("below", [line for line in told if (line.differences[probe].high or 0) < 0]),
-    ):
+    differences = {line.name: line.differences[probe] for line in lines if probe in line.differences}
+    differences = {name: found for name, found in differences.items() if found.low is not None}
+    if not differences:
+        return _without_differences(group, lines, probe)
+    clauses = []
+    for sign, word in ((1, "above"), (-1, "below")):
+        chosen = [name for name, found in differences.items() if _sure_sign(found) == sign]
         if chosen:
-            ordered = sorted(chosen, key=lambda line: -abs(line.differences[probe].mean))
-            named = [f"{line.name} ({signed(line.differences[probe].mean)})" for line in ordered]
-            parts.append(f"{_listed(named)} {_is(chosen)} {word} {group.base} by more than the 95 % interval")
-    unclear = [line.name for line in told if _holds_zero(line, probe)]
-    if unclear:
-        parts.append(f"{_listed(unclear)} cannot be told from {group.base}")
-    return f"By the {PROBES[probe]}, in percentage points: {'; '.join(parts)}."
+            chosen.sort(key=lambda name: -abs(differences[name].mean))
+            named = [f"{name} ({signed_text(differences[name].mean)})" for name in chosen]
+            verb = "is" if len(chosen) == 1 else "are"
+            clauses.append(f"{_joined(named)} {verb} {word} {group.base} by more than the 95 % interval")
+    if unclear := [name for name, found in differences.items() if not _sure_sign(found)]:
+        clauses.append(f"{_joined(unclear)} cannot be distinguished from {group.base}")
+    return f"By the {known_numbers()[probe].name}, in percentage points: {'; '.join(clauses)}."
 
 
-def _without_differences(group: Group, lines: Sequence[Line], best: Line, probe: str) -> str:
+def _without_differences(group: Group, lines: Sequence[TableRow], probe: str) -> str:
+    probed = known_numbers()[probe]
+    best, *others = sorted(lines, key=lambda line: line.scores[probe].mean, reverse=probed.higher_is_better)
     spread = best.scores[probe]
     number = f"{fixed(spread.mean)} %"
     if spread.count > 1:
         number += f" (± {fixed(spread.deviation)} over {counted(spread.count, 'seed')})"
-    if len(lines) == 1:
-        return f"{best.name} reaches {number} by the {PROBES[probe]}."
-    rest = sorted((line for line in lines if line is not best), key=lambda line: -line.scores[probe].mean)
-    others = _listed([f"{line.name} {fixed(line.scores[probe].mean)} %" for line in rest])
+    if not others:
+        return f"{best.name} reaches {number} by the {probed.name}."
+    rest = _joined([f"{line.name} {fixed(line.scores[probe].mean)} %" for line in others])
     if not any(line.name == group.base for line in lines):
-        why = f"There is no row {group.base} to take differences to."
+        why = f"There is no row {group.base} for differences."
     elif all(line.count == 1 for line in lines):
-        why = "With one seed there is no interval."
+        why = "One seed gives no interval."
     else:
-        why = f"There is no interval: it takes two seeds in common with {group.base}, with differences that differ."
-    return f"By the {PROBES[probe]}, {best.name} is highest with {number}, before {others}. {why}"
+        why = f"There is no interval: it needs two seeds in common with {group.base}, and differences that vary."
+    return f"By the {probed.name}, {best.name} is best with {number}, before {rest}. {why}"
 
 
 def facts(group: Group) -> str:
@@ -108,154 +109,230 @@ def facts(group: Group) -> str:
 
 
 def table(group: Group) -> str:
-    """The rows with all their numbers; heads of columns sort."""
+    """The rows with all their numbers."""
     lines = [row.line for row in group.rows]
-    probes = probes_of(lines)
+    probes, known = numbers_of(lines, group.yardstick), known_numbers()
     differences = bool(probes) and any(line.differences.get(probes[0]) for line in lines)
     published = list(dict.fromkeys(column for row in group.rows for column in row.published))
-    heads = ["row", *(f"{SHORT[probe]}, %" for probe in probes)]
+    shares = [share_of_lead(line, lines, probes[0]) if probes else None for line in lines]
+    closed = any(share is not None for share in shares)
+    heads = ["row", *(f"{known[probe].short}, %" for probe in probes[:1])]
     heads += [f"to {group.base} (95 % interval)"] if differences else []
+    heads += ["of the oracle's lead"] if closed else []
+    heads += [f"{known[probe].short}, %" for probe in probes[1:]]
     heads += [*published, "seeds", TAU, "floored", "time"]
-    cells = []
-    for number, row in enumerate(group.rows):
-        swatch = f'<span class="swatch" style="--c:var(--row-{number})"></span>'
-        own = [_cell(row.line.name, swatch + escape(row.line.name), head=True)]
-        own += [_score_cell(row.line, probe) for probe in probes]
-        own += [_difference_cell(row, probes[0], group.base)] if differences else []
-        own += [_number_cell(row.published.get(column), fixed) for column in published]
-        own += [_seeds_cell(row.line), _number_cell(row.line.tau_plus, partial(fixed, digits=3))]
-        own += [_number_cell(row.line.floored, partial(percent, digits=1)), _time_cell(row.line)]
-        cells.append(f"<tr>{''.join(own)}</tr>")
-    head = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button" class="sort">{escape(name)}'
-        '<span class="way" aria-hidden="true"></span></button></th>'
-        for name in heads
-    )
+    body = []
+    for number, (row, share) in enumerate(zip(group.rows, shares, strict=True)):
+        line = row.line
+        cells = [f'<th scope="row">{_swatch(number)}{escape(line.name)}</th>']
+        cells += [_score_cell(line, probe) for probe in probes[:1]]
+        cells += [_difference_cell(line, probes[0], group.base)] if differences else []
+        cells += [_number_cell(share, partial(percent, digits=0))] if closed else []
+        cells += [_score_cell(line, probe) for probe in probes[1:]]
+        cells += [_number_cell(row.published.get(column), fixed) for column in published]
+        failed = f' <span class="more">({len(line.failed)} failed)</span>' if line.failed else ""
+        cells += [f"<td>{line.count}{failed}</td>", _number_cell(line.tau_plus, partial(fixed, digits=3))]
+        seconds = None if line.correction in NOT_TRAINED else line.seconds
+        cells += [_number_cell(line.floored, partial(percent, digits=1)), _number_cell(seconds, duration)]
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     notes = []
-    if any(_has_interval(line, probe) for line in lines for probe in probes[:1]):
+    if differences and any(found.low is not None for line in lines if (found := line.differences.get(probes[0]))):
         notes.append(
-            f'<span class="sure">▲ ▼</span> differ from {escape(group.base)} by more than their interval, which pairs '
-            "the runs of one seed."
+            f'<span class="sure">▲ ▼</span> differ from {escape(group.base)} by more than the interval, which pairs '
+            "runs of the same seed."
         )
     if any(spread.count > 1 for line in lines for spread in line.scores.values()):
         notes.append("± is the standard deviation over seeds.")
-    marks = f'<p class="fine">{" ".join(notes)}</p>' if notes else ""
+    below = f'<p class="fine">{" ".join(notes)}</p>' if notes else ""
     return (
         '<div class="scroll" role="region" aria-label="Table of results" tabindex="0"><table><thead><tr>'
-        f"{head}</tr></thead><tbody>{''.join(cells)}</tbody></table></div>{marks}"
+        f"{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>{below}"
     )
 
 
-def _cell(value: object, shown: str, *, head: bool = False) -> str:
-    known = "" if value is None else f' data-value="{escape(str(value))}"'
-    return f'<th scope="row"{known}>{shown}</th>' if head else f"<td{known}>{shown}</td>"
-
-
 def _number_cell(value: float | None, form: Callable[[float], str]) -> str:
-    if value is None or not math.isfinite(value):
-        return _cell(None, NONE)
-    return _cell(value, escape(form(value)))
+    return f"<td>{NONE if value is None or not math.isfinite(value) else escape(form(value))}</td>"
 
 
-def _score_cell(line: Line, probe: str) -> str:
+def _score_cell(line: TableRow, probe: str) -> str:
     spread = line.scores.get(probe)
     if spread is None or not math.isfinite(spread.mean):
-        return _cell(None, NONE)
+        return f"<td>{NONE}</td>"
     more = f' <span class="more">± {fixed(spread.deviation)}</span>' if spread.count > 1 else ""
-    return _cell(spread.mean, f"{fixed(spread.mean)}{more}")
+    return f"<td>{fixed(spread.mean)}{more}</td>"
 
 
-def _difference_cell(row: Row, probe: str, base: str) -> str:
-    found = row.line.differences.get(probe)
+def _difference_cell(line: TableRow, probe: str, base: str) -> str:
+    found = line.differences.get(probe)
     if found is None or not math.isfinite(found.mean):
-        return _cell(None, '<span class="none">base</span>' if row.line.name == base else NONE)
+        return '<td><span class="none">base</span></td>' if line.name == base else f"<td>{NONE}</td>"
     if found.low is None or found.high is None:
-        return _cell(found.mean, f'{signed(found.mean)} <span class="more">no interval</span>')
-    interval = f'<span class="more">{signed(found.low)} to {signed(found.high)}</span>'
-    if _holds_zero(row.line, probe):
-        return _cell(found.mean, f"{signed(found.mean)} {interval}")
-    mark = "▲" if found.mean > 0 else "▼"
-    return _cell(found.mean, f'<b class="sure">{mark} {signed(found.mean)}</b> {interval}')
+        return f'<td>{signed_text(found.mean)} <span class="more">no interval</span></td>'
+    mean = signed_text(found.mean)
+    if _sure_sign(found):
+        mean = f'<b class="sure">{"▲" if _sure_sign(found) > 0 else "▼"} {mean}</b>'
+    return f'<td>{mean} <span class="more">{signed_text(found.low)} to {signed_text(found.high)}</span></td>'
 
 
-def _seeds_cell(line: Line) -> str:
-    failed = f' <span class="more">({len(line.failed)} failed)</span>' if line.failed else ""
-    return _cell(line.count, f"{line.count}{failed}")
+def _swatch(row: int) -> str:
+    return f'<span class="swatch" style="--c:var(--row-{row})"></span>'
 
 
-def _time_cell(line: Line) -> str:
-    if line.correction in NOT_TRAINED:
-        return _cell(None, NONE)
-    return _cell(line.seconds, duration(line.seconds))
+def charts_of(group: Group, number: int) -> tuple[str, str]:
+    """The charts of scores and of metrics of a group, which is part `number` of the page."""
+    lines = [row.line for row in group.rows]
+    try:
+        scores = page_scores(lines, group.base, group.yardstick, f"scores-{number}")
+        curves = page_curves(
+            [[run.history for run in row.runs] for row in group.rows],
+            [line.correction for line in lines],
+            [line.name for line in lines],
+            cosines=group.config is None or group.config.compares_cosines,
+            key=f"curves-{number}",
+        )
+    except MatplotlibMissingError as error:
+        missing = absent(f"There is no chart: {error}")
+        return missing, missing
+    return _score_charts(lines, scores), _curve_charts(group, curves)
 
 
-def signed(value: float) -> str:
-    """A difference with its sign, as the page writes it.
+def _score_charts(lines: Sequence[TableRow], panels: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+    """The charts of scores by number, of which the page shows one number at a time."""
+    scored = [line for line in lines if line.scores]
+    if not scored:
+        return absent("There is no chart of scores: none was measured.")
+    if len(scored) == 1 and scored[0].count < 2:
+        return absent("There is no chart of scores: one run has nothing to be compared with.")
+    known = known_numbers()
+    options = "".join(f'<option value="{number}">{escape(known[number].name)}</option>' for number in panels)
+    choice = f'<div class="controls"><label>Measured by <select data-choice="number">{options}</select></label></div>'
+    charts = "".join(
+        f'<div class="panels" data-number="{number}"{" hidden" if index else ""}>{"".join(map(_figure, figures))}</div>'
+        for index, (number, figures) in enumerate(panels.items())
+    )
+    return f'<div class="scores">{choice if len(panels) > 1 else ""}{charts}</div>'
 
-    Example:
-        >>> signed(1.234)
-        '+1.23'
-    """
-    return texts.signed(value).replace("-", MINUS)
+
+def _curve_charts(group: Group, panels: Sequence[Mapping[str, str]]) -> str:
+    """The charts of metrics, with a button for each row that switches it off and on."""
+    if not panels:
+        return absent("There are no curves: nothing was trained, or no metrics were kept.")
+    several = any(len(row.runs) > 1 for row in group.rows)
+    lines = "Thick lines are means over seeds, thin lines the seeds. " if several else ""
+    buttons = "".join(
+        f'<button type="button" class="row" aria-pressed="true" data-switch="{number}">{_swatch(number)}'
+        f"{escape(row.line.name)}</button>"
+        for number, row in enumerate(group.rows)
+        if any(run.history for run in row.runs)
+    )
+    return (
+        f'<p class="about">{lines}<span class="controls inline">Names switch rows off and on.</span></p>'
+        f'<div class="legend" role="group" aria-label="Rows that are shown">{buttons}</div>'
+        f'<div class="curves">{"".join(map(_figure, panels))}</div>'
+    )
 
 
-def foot(groups: Sequence[Group], skipped: Sequence[tuple[str, str]], command: str, near: Any) -> str:
-    """Where everything is, what was left out, and how to make the page again.
+def _figure(panel: Mapping[str, str]) -> str:
+    caption = f"<b>{escape(panel['title'])}</b><span>{escape(panel['meaning'])}</span>"
+    return f"<figure><figcaption>{caption}</figcaption>{panel['svg']}</figure>"
+
+
+def absent(words: str) -> str:
+    """A paragraph in place of something that cannot be shown."""
+    return f'<p class="absent">{escape(words)}</p>'
+
+
+def part_of(group: Group, number: int, charts: tuple[str, str], without_map: str, alone: bool) -> str:
+    """The part of the page for one group.
 
     Args:
-        groups: What is shown.
-        skipped: What is not: where it is, and why.
-        command: That makes the page.
-        near: Gives a place as it is seen from the page.
+        group: The runs.
+        number: Index of the part; the page shows the first.
+        charts: See `charts_of`.
+        without_map: What stands in place of the map; empty if there is a map.
+        alone: Whether it is the only part.
     """
+    missing = f'<section id="map-{number}"><h2>Map of the embeddings</h2>{without_map}</section>'
+    return Template(read_file("part.html")).substitute(
+        number=number,
+        hidden="" if number == 0 else "hidden",
+        role="" if alone else 'role="tabpanel"',
+        heading="" if alone else f"<h2 class='name'>{escape(group.name)}</h2>",
+        label=escape(group.name),
+        verdict=escape(verdict(group)),
+        facts=facts(group),
+        table=table(group),
+        scores=charts[0],
+        curves=charts[1],
+        space=missing if without_map else Template(read_file("space.html")).substitute(number=number),
+    )
+
+
+def tabs(names: Sequence[str]) -> str:
+    """Buttons that choose the part of the page; arrow keys move between them."""
+    buttons = [
+        f'<button type="button" role="tab" id="tab-{number}" aria-controls="part-{number}" '
+        f'aria-selected="{str(number == 0).lower()}" tabindex="{0 if number == 0 else -1}">{escape(name)}</button>'
+        for number, name in enumerate(names)
+    ]
+    return f'<div class="tabs" role="tablist" aria-label="Data">{"".join(buttons)}</div>'
+
+
+def foot(
+    gathered: Gathered, skipped: Sequence[tuple[Path, str]], out: Path, *, points: int | None, with_root: bool
+) -> str:
+    """The files, what was left out, and the command that makes the page.
+
+    Args:
+        gathered: The runs.
+        skipped: Paths that could not be read, and why.
+        out: The file of the page. Paths are relative to it, so that all can be moved together.
+        points: As given to the command; None for the default.
+        with_root: Whether a directory of data was given. It is not named, since it differs from machine to machine.
+    """
+
+    def relative(path: Path) -> str:
+        return Path(os.path.relpath(path.resolve(), out.parent.resolve())).as_posix()
+
     items = []
-    for group in groups:
-        if group.place is not None:
-            items.append(f"<li>{escape(group.name)}: <code>{escape(near(group.place))}</code></li>")
-        else:
-            places = ", ".join(f"<code>{escape(near(run.path))}</code>" for row in group.rows for run in row.runs)
-            items.append(f"<li>{escape(group.name)}: {places}</li>")
-    text = ""
-    if items:
-        text += f"<h2>Where everything is</h2><ul>{''.join(items)}</ul>"
-        text += (
-            '<p class="fine">Each run has a directory of its own, with config.json, metrics.jsonl, result.json, the '
-            "encoder and its embeddings; or it has a line in the collection runs.jsonl, without encoder and "
-            "embeddings. Paths are relative to this page.</p>"
-        )
+    for group in gathered.groups:
+        paths = [run.path for row in group.rows for run in row.runs] if group.path is None else [group.path]
+        named = ", ".join(f"<code>{escape(relative(path))}</code>" for path in paths)
+        items.append(f"<li>{escape(group.name)}: {named}</li>")
+    text = (
+        f"<h2>Files</h2><ul>{''.join(items)}</ul>"
+        '<p class="fine">A run has a directory with config.json, metrics.jsonl, result.json, the encoder and its '
+        "embeddings, or a line in the collection runs.jsonl, which has no encoder and no embeddings. Paths are "
+        "relative to this page.</p>"
+    )
     if skipped:
-        why = "".join(f"<li><code>{escape(place)}</code>: {escape(reason)}</li>" for place, reason in skipped)
+        why = "".join(f"<li><code>{escape(relative(path))}</code>: {escape(reason)}</li>" for path, reason in skipped)
         text += f'<h2>What could not be read</h2><ul class="skipped">{why}</ul>'
+    words = ["pucl", "report", *map(relative, gathered.directories), "--out", out.name]
+    words += [] if points is None else ["--points", str(points)]
+    command = shlex.join([*words, "--force"]) + (" --root DIR" if with_root else "")
     again = f'<p class="fine">In the directory of this page:</p><pre><code>{escape(command)}</code></pre>'
     return f"{text}<h2>To make this page again</h2>{again}"
 
 
-def command_of(out: Path, places: Sequence[str], points: int, usual: int, *, with_root: bool) -> str:
-    """The command that makes the page; where data are kept is another matter on every machine."""
-    words = ["pucl", "report", *places, "--out", out.name]
-    words += ["--points", str(points)] if points != usual else []
-    return shlex.join([*words, "--force"]) + (" --root DIR" if with_root else "")
+def read_file(name: str) -> str:
+    """A template, the style sheet or the program of the page."""
+    return resources.files("pucl.reports.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def _has_interval(line: Line, probe: str) -> bool:
-    found = line.differences.get(probe)
-    return found is not None and found.low is not None
+def _sure_sign(difference: Difference) -> int:
+    """1 or -1 if the whole interval is above or below zero, else 0."""
+    if difference.low is None or difference.high is None:
+        return 0
+    return (difference.low > 0) - (difference.high < 0)
 
 
-def _holds_zero(line: Line, probe: str) -> bool:
-    found = line.differences[probe]
-    return (found.low or 0) <= 0 <= (found.high or 0)
-
-
-def _is(chosen: Sequence[Any]) -> str:
-    return "is" if len(chosen) == 1 else "are"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names as one says them; of many the first few.
+def _joined(names: Sequence[str]) -> str:
+    """Names with commas and "and"; of many names the first few.
 
     Example:
-        >>> _listed(["a", "b", "c"])
+        >>> _joined(["a", "b", "c"])
         'a, b and c'
     """
     names = list(names)

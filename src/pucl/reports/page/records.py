@@ -1,13 +1,14 @@
-"""What run directories and collections hold, put together to what a page is about.
+"""Read the runs of a page from run directories and collections.
 
-What cannot be read is named, and left out.
+What cannot be read is reported and left out.
 """
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pucl.config import RunConfig
 from pucl.records import DAMAGED, DamagedError, MismatchError, read_record
@@ -21,246 +22,209 @@ from pucl.runs.collection import (
     open_collection,
     read_run,
 )
-from pucl.runs.compare import BASE, RowsRecord
-from pucl.runs.lines import Line, make_line
-from pucl.runs.tables import TableRecord
+from pucl.runs.rows import TableRow, make_row
+from pucl.runs.tables import BASE, RowsRecord, TableRecord
 from pucl.texts import counted
 
 UNREADABLE = (ValueError, OSError)
-"""What reading a file that is damaged, or of another version, raises."""
+"""Errors of reading a file that is damaged or of another version."""
 
-LINE_FIELDS = {each.name for each in dataclasses.fields(Line)}
+LINE_FIELDS = {each.name for each in dataclasses.fields(TableRow)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a table with the runs that it was made of.
+    """A row of the page: its numbers, and the runs they come from."""
 
-    Args:
-        line: Its numbers.
-        runs: One for each seed that could be read.
-        published: By column, such as ``"paper"``, what others have in its place.
-    """
-
-    line: Line
-    runs: tuple[Run, ...]
-    published: dict[str, float | None] = field(default_factory=dict)
+    line: TableRow
+    runs: tuple[Run, ...]  # One for each seed that could be read.
+    published: dict[str, float | None] = field(default_factory=dict)  # By column, such as "paper".
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Rows that are compared with each other: one framework on one set of data.
+    """Rows that are compared with each other: one framework on one set of data."""
 
-    Args:
-        name: Of the data.
-        place: The directory that the runs are in; None where they were given one by one.
-        rows: What is compared.
-        base: The row that differences are taken to.
-        command: What made the runs; empty where it is not known.
-        note: What a reader should know.
-    """
-
-    name: str
-    place: Path | None
+    name: str  # Of the data.
+    path: Path | None  # Directory of the runs; None if they were given one by one.
     rows: tuple[Row, ...]
-    base: str = BASE
-    command: str = ""
+    base: str = BASE  # Name of the row that differences are taken to.
+    command: str = ""  # Made the runs; empty if it is unknown.
     note: str = ""
+    yardstick: str = ""  # The number that leads; empty for the first in the order of tables.
 
     @property
     def config(self) -> RunConfig | None:
-        """Of the first run that could be read."""
+        """Configuration of the first run that could be read."""
         return next((run.config for row in self.rows for run in row.runs), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """Everything that was asked for.
+    """All runs of a page."""
 
-    Args:
-        groups: What could be read.
-        skipped: What could not, or not as a whole: where it is, and why.
-    """
-
+    directories: tuple[Path, ...]  # As the user gave them.
     groups: tuple[Group, ...]
-    skipped: tuple[tuple[Path, str], ...]
+    skipped: tuple[tuple[Path, str], ...]  # Paths that could not be read, or only in part, and why.
 
 
-def gather(places: Sequence[Path]) -> Gathered:
+Skip = Callable[[Path, object], None]
+"""Called with a path that cannot be read, and an error or a reason."""
+
+
+def gather(directories: Sequence[Path]) -> Gathered:
     """Read runs, comparisons, tables and collections.
 
     Args:
-        places: Directories. The runs of a collection without a table count as given one by one. Runs that are given
-            one by one and agree in framework and data become one group.
+        directories: Where they are. A collection without a table counts as runs given one by one. Runs that are
+            given one by one become one group if they have the same framework and data.
     """
     groups: list[Group] = []
     loose: list[Run] = []
-    skipped: list[tuple[Path, str]] = []
+    skipped: dict[tuple[Path, str], None] = {}  # Each reason once, in order.
 
     def skip(path: Path, error: object) -> None:
         if isinstance(error, DamagedError):  # Without directories of this machine: the page may be sent to others.
             if error.file.name in (RUNS, METRICS, ENVIRONMENTS):  # Of all runs together: report it once.
                 path = error.file.parent
             error = f"{error.file.name} {DAMAGED}: {error.why}"
-        if (told := (path, str(error) or type(error).__name__)) not in skipped:
-            skipped.append(told)
+        skipped[path, str(error) or type(error).__name__] = None
 
-    for place in places:
+    for directory in directories:
+        collection = _open(directory, skip)
+        read = partial(_read_runs, directory, collection, skip)
         try:
-            stored = _Stored(place, skip)
-            if (file := place / "comparison.json").is_file():
-                groups.append(_comparison(file, read_record(file, RowsRecord), stored))
-            elif (file := place / "table.json").is_file():
+            if (file := directory / "comparison.json").is_file():
+                groups.append(_comparison(file, read_record(file, RowsRecord), read))
+            elif (file := directory / "table.json").is_file():
                 table = read_record(file, TableRecord)
                 for name, part in table["data"].items():
-                    groups.append(_comparison(file, {"command": table.get("command", ""), **part}, stored, name))
-            elif (place / "config.json").is_file():
-                loose.append(read_run(place))
-            elif stored.collection is not None:
-                loose += stored.readable(stored.collection, place / RUNS)
+                    groups.append(_comparison(file, {"command": table.get("command", ""), **part}, read, name))
+            elif (directory / "config.json").is_file():
+                loose.append(read_run(directory))
+            elif collection is not None:
+                loose += read(collection, directory / RUNS)
             else:
-                skip(place, "is neither a run nor a comparison, table or collection: it has none of their files")
+                skip(directory, "is neither a run nor a comparison, table or collection: it has none of their files")
         except UNREADABLE as error:
-            skip(place, error)
+            skip(directory, error)
     groups += _grouped(loose)
     for group in groups:
         for run in (run for row in group.rows for run in row.runs):
             if run.result is None:
                 skip(run.path, f"is not finished: {len(run.history)} of {counted(run.config.epochs, 'epoch')} shown")
-    return Gathered(groups=tuple(group for group in groups if group.rows), skipped=tuple(skipped))
+    return Gathered(
+        directories=tuple(directories),
+        groups=tuple(group for group in groups if group.rows),
+        skipped=tuple(skipped),
+    )
 
 
-class _Stored:
-    """The runs below a directory, each in a directory of its own or in the collection.
+def _open(directory: Path, skip: Skip) -> Collection | None:
+    """The collection in a directory, if there is one that can be read."""
+    try:
+        collection = open_collection(directory)
+    except UNREADABLE as error:
+        skip(directory, error)
+        return None
+    for damaged in collection.damaged if collection is not None else ():
+        skip(directory, damaged)
+    return collection
+
+
+def _read_runs(
+    directory: Path, collection: Collection | None, skip: Skip, paths: Iterable[str], file: Path
+) -> tuple[Run, ...]:
+    """Those runs that can be read, each from its own directory or, if that does not exist, from the collection.
 
     Args:
-        place: The directory.
-        skip: Is given what cannot be read, and why.
+        directory: The directory of all runs.
+        collection: The collection of the directory. It has no encoders and no embeddings.
+        skip: Called for runs that cannot be read.
+        paths: Paths of the runs, relative to the directory.
+        file: The record that lists them.
     """
-
-    def __init__(self, place: Path, skip: Callable[[Path, object], None]) -> None:
-        self._place, self._skip = place, skip
-        self.collection: Collection | None = None
+    found = []
+    for path in paths:
         try:
-            self.collection = open_collection(place)
+            check_below(path, file)
+            if collection is not None and path in collection and not (directory / path).is_dir():
+                found.append(collection.run(path))
+            else:
+                found.append(read_run(directory / path))
         except UNREADABLE as error:
-            skip(place, error)
-        if self.collection is not None:
-            for damaged in self.collection.damaged:
-                skip(place, damaged)
-
-    def readable(self, paths: Iterable[str], file: Path) -> list[Run]:
-        """The runs at these paths that can be read.
-
-        Args:
-            paths: Below the directory.
-            file: The record that lists them.
-        """
-        found = []
-        for path in paths:
-            try:
-                check_below(path, file)
-                found.append(self._read(path))
-            except UNREADABLE as error:
-                self._skip(self._place / path, error)
-        return found
-
-    def _read(self, path: str) -> Run:
-        """A directory has more than the collection that was made of it: encoder and embeddings."""
-        if self.collection is None or path not in self.collection or (self._place / path).is_dir():
-            return read_run(self._place / path)
-        return self.collection.run(path)
+            skip(directory / path, error)
+    return tuple(found)
 
 
-def _comparison(file: Path, record: RowsRecord, stored: _Stored, name: str | None = None) -> Group:
-    """The rows that a comparison or one part of a table lists, with their runs."""
-    place = file.parent
-    runs: dict[str, tuple[Run, ...]] = {}
-    for row, places in record["runs"].items():
-        runs[row] = tuple(stored.readable(places, file))
-    given = record.get("base")
-    base = given if isinstance(given, str) else BASE
+def _comparison(
+    file: Path, record: RowsRecord, read: Callable[[Iterable[str], Path], tuple[Run, ...]], name: str = ""
+) -> Group:
+    """The rows of a comparison, or of one part of a table, with their runs."""
+    runs = {row: read(paths, file) for row, paths in record["runs"].items()}
     rows = []
     for line in record["lines"]:
         published = {
             column: number
             for column, number in line.items()
-            if column not in LINE_FIELDS and (number is None or _is_number(number))
+            if column not in LINE_FIELDS and (number is None or type(number) in (int, float))
         }
         try:
-            known = Line.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
+            known = TableRow.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
         except MismatchError as error:
             raise DamagedError(file, str(error)) from error
         rows.append(Row(line=known, runs=runs.get(known.name, ()), published=published))
     config = next((run.config for row in rows for run in row.runs), None)
+    base = record.get("base")  # That of a comparison is a configuration.
     return Group(
-        name=name or (Path(config.data).name if config else place.name),
-        place=place,
+        name=name or (Path(config.data).name if config else file.parent.name),
+        path=file.parent,
         rows=tuple(rows),
-        base=base,
+        base=base if isinstance(base, str) else BASE,
         command=record.get("command", ""),
         note=record.get("note", ""),
+        yardstick=record.get("yardstick", ""),
     )
 
 
 def _grouped(runs: Sequence[Run]) -> list[Group]:
-    """Runs that were given one by one, as groups of rows of seeds."""
+    """Group runs that were given one by one by framework and data, and their seeds by row.
+
+    A row has the name of its correction, followed by those settings and other fields that differ between the runs. It
+    is compared with plain, with all other fields equal.
+    """
     by_data: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         by_data.setdefault((run.config.framework, run.config.data), []).append(run)
     groups = []
     for (_, data), members in by_data.items():
         rows: dict[str, list[Run]] = {}
+        bases: dict[str, str] = {}
         for run in members:
-            rows.setdefault(_row_name(run, members), []).append(run)
+            correction = run.config.correction
+            same = [each.config.settings for each in members if each.config.correction == correction]
+            others = _differing(_other_fields(run), [_other_fields(each) for each in members])
+            name = ", ".join([correction, *_differing(run.config.settings, same), *others])
+            rows.setdefault(name, []).append(run)
+            bases[name] = ", ".join([BASE, *others])
         results = {
             name: {run.config.seed: run.result for run in of_row if run.result is not None}
             for name, of_row in rows.items()
         }
-        made = tuple(
-            Row(
-                line=make_line(
-                    name,
-                    of_row[0].config.correction,
-                    results[name],
-                    None if name == _plain(of_row[0], members) else results.get(_plain(of_row[0], members)),
-                ),
-                runs=tuple(of_row),
-            )
-            for name, of_row in rows.items()
-        )
-        groups.append(Group(name=Path(data).name, place=None, rows=made))
+        made = []
+        for name, of_row in rows.items():
+            base = results.get(bases[name]) if name != bases[name] else None
+            line = make_row(name, of_row[0].config.correction, results[name], base)
+            made.append(Row(line=line, runs=tuple(of_row)))
+        groups.append(Group(name=Path(data).name, path=None, rows=tuple(made)))
     return groups
 
 
-def _row_name(run: Run, members: Sequence[Run]) -> str:
-    """The correction, its settings where others have it with other ones, and what else is not the same in all runs."""
-    config, same = run.config, [each.config for each in members if each.config.correction == run.config.correction]
-    told = [
-        f"{name} {value}" for name, value in config.settings.items() if any(c.settings.get(name) != value for c in same)
-    ]
-    return ", ".join([config.correction, *told, *_apart(run, members)])
+def _other_fields(run: Run) -> dict[str, Any]:
+    ours = ("seed", "correction", "settings")
+    return {name: value for name, value in run.config.as_json().items() if name not in ours}
 
 
-def _plain(run: Run, members: Sequence[Run]) -> str:
-    """The row that this run is to be compared with: plain, and in all else the same."""
-    return ", ".join([BASE, *_apart(run, members)])
-
-
-def _apart(run: Run, members: Sequence[Run]) -> list[str]:
-    """What, beside correction and seed, is not the same in all runs."""
-    fields = {
-        name: value for name, value in run.config.as_json().items() if name not in ("seed", "correction", "settings")
-    }
-    return [
-        f"{name} {value}" for name, value in fields.items() if any(getattr(m.config, name) != value for m in members)
-    ]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def finite(value: object) -> float | None:
-    """A number that can be shown; None for one that is none, such as the loss of a run that went astray."""
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+def _differing(values: Mapping[str, Any], all_values: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of the values that are different elsewhere, with their names."""
+    return [f"{name} {value}" for name, value in values.items() if any(v.get(name) != value for v in all_values)]

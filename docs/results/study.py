@@ -1,0 +1,97 @@
+"""What false negatives cost by each yardstick, and how much each correction brings back."""
+
+from dataclasses import asdict
+from typing import Any
+
+from pucl.evaluation import known_numbers
+from pucl.runs.rows import TableRow, share_of_lead
+from results.words import OTHER_DIGITS, certain, interval, markdown
+
+LEADING, AUTO, PLAIN, ORACLE = "retrieval", "auto", "plain", "oracle"
+SHOWN = ("retrieval", "knn", "clustering", "fewshot", "linear")
+"""The yardsticks of the tables; the records have all."""
+
+
+def study_page(record: dict[str, Any], choice: dict[str, Any]) -> str:
+    """docs/measurement.md from records/study."""
+    lines = [
+        "# What false negatives cost, and how much comes back",
+        "",
+        f"Made by `{record['command']}` with torch {record['torch']}. The temperature of each row was chosen on "
+        "validation images, which are training images that were held out, with one seed. Then each row was trained at "
+        f"the temperature that is best for {PLAIN}, and at its own best one if that is another (named behind the row), "
+        "and measured on the test images. Differences are taken seed by seed, with 95 % intervals (bold: more than "
+        f"chance). *Closed* is the difference of a row to {PLAIN}, divided by that of the {ORACLE}, whose loss leaves "
+        f"out all false negatives; it is shown where the {ORACLE}'s lead is more than chance. {OTHER_DIGITS}",
+        "",
+        "## Findings",
+        "",
+        *findings(record),
+    ]
+    for name, part in record["data"].items():
+        lines += ["", f"## {name}", "", f"{part['note'][0].upper()}{part['note'][1:]}.", "", *part_table(part)]
+        lines += ["", "By validation images, retrieval in %:", "", *choice_table(choice["data"][name])]
+    return "\n".join([*lines, "", "The runs are in `records/study`."]) + "\n"
+
+
+def findings(record: dict[str, Any]) -> list[str]:
+    """For each part what the automatic correction closes, and in how many cells of all it is below plain."""
+    lines, cells, below = [], 0, []
+    for name, part in record["data"].items():
+        rows = [TableRow.from_json(line) for line in part["lines"]]
+        auto = next((row for row in rows if row.name == AUTO), None)
+        if auto is None:
+            continue
+        differences = {number: asdict(difference) for number, difference in auto.differences.items()}
+        words = []
+        for number in ("retrieval", "knn"):
+            share = share_of_lead(auto, rows, number)
+            closed = "" if share is None else f", {share:.0%} of the {ORACLE}'s lead"
+            words.append(f"{known_numbers()[number].short} {interval(differences[number])}{closed}")
+        lines.append(f"- **{name}**, {AUTO} to {PLAIN}: {'; '.join(words)}.")
+        cells += len(differences)
+        below += [
+            f"{number} on {name}"
+            for number, difference in differences.items()
+            if certain(difference) and difference["mean"] < 0
+        ]
+    if cells:
+        named = f" ({', '.join(below)})" if below else ""
+        luck = f"luck alone would make {0.025 * cells:.1f} so"
+        lines.append(f"- {AUTO} is below {PLAIN} by more than chance in {len(below)} of {cells} cells{named}; {luck}.")
+    return lines
+
+
+def part_table(part: dict[str, Any]) -> list[str]:
+    """One row for each method."""
+    rows, known = [TableRow.from_json(line) for line in part["lines"]], known_numbers()
+    shown = [number for number in SHOWN if any(number in row.scores for row in rows)]
+    header = ["row"]
+    for number in shown:
+        header += [f"{known[number].short}, %", f"to {PLAIN}", "closed"]
+    table = []
+    for row in rows:
+        cells = [row.name]
+        for number in shown:
+            score, difference = row.scores.get(number), row.differences.get(number)
+            share = share_of_lead(row, rows, number)
+            cells += ["" if score is None else str(score), interval(asdict(difference) if difference else None)]
+            cells.append("" if share is None else f"{share:.0%}")
+        table.append(cells)
+    return markdown(header, table)
+
+
+def choice_table(part: dict[str, Any]) -> list[str]:
+    """Rows by temperatures; the best of each row is bold."""
+    scores: dict[str, dict[str, float]] = {}
+    for line in part["lines"]:
+        row, temperature = line["name"].rsplit(" at ", 1)
+        if LEADING in line["scores"]:
+            scores.setdefault(row, {})[temperature] = line["scores"][LEADING]["mean"]
+    temperatures = list(dict.fromkeys(temperature for found in scores.values() for temperature in found))
+    table = []
+    for row, found in scores.items():
+        best = max(found, key=found.__getitem__)
+        cells = [f"{found[each]:.2f}" if each in found else "" for each in temperatures]
+        table.append([row, *(f"**{c}**" if each == best else c for each, c in zip(temperatures, cells, strict=True))])
+    return markdown(["row", *(f"t {each}" for each in temperatures)], table)

@@ -1,0 +1,32 @@
+"""What all adapters share."""
+
+from torch import nn
+
+from pucl.contrast.loss import Outcome
+from pucl.losses import ContrastiveLoss, OracleLoss
+
+
+class Adapter(nn.Module):
+    """A loss of pucl behind another call.
+
+    Args:
+        loss: Any loss of pucl without a memory bank, except the oracle.
+    """
+
+    loss: ContrastiveLoss
+
+    def __init__(self, loss: ContrastiveLoss) -> None:
+        super().__init__()
+        if loss.queue is not None:
+            raise ValueError(
+                "the other samples of the batch are unlabelled here: expected a loss without a memory bank, got one "
+                "with memory_bank_size"
+            )
+        if isinstance(loss, OracleLoss):
+            raise ValueError("the oracle needs labels of its own, which this call does not have: expected another loss")
+        self.loss = loss
+
+    @property
+    def last(self) -> Outcome | None:
+        """The outcome of the last call: share of floored anchors, tau', mean similarities; None before the first."""
+        return self.loss.last

@@ -1,0 +1,98 @@
+"""Options that several commands share."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pucl.settings import Setting
+
+OPTION_OF = {"monitor": "--monitor-times"}
+"""By field: its option, if the field's name cannot be used. torchrun has several options that begin with --monitor and
+refuses it. Without torchrun, argparse accepts --monitor as an abbreviation."""
+
+Container = argparse.ArgumentParser | argparse._ArgumentGroup
+"""What an option can be added to."""
+
+
+def add_root(container: Container) -> None:
+    """Add the directory of data sets, and how much a compressed file there may unpack to."""
+    root = "directory of data sets (default: $PUCL_DATA, or ~/.cache/pucl)"
+    container.add_argument("--root", type=Path, metavar="DIR", help=root)
+    unpacked = "let a compressed data file unpack to this many GiB"
+    container.add_argument("--max-unpacked", type=float, metavar="GIB", help=unpacked)
+
+
+def add_device(container: Container) -> None:
+    """Add the device."""
+    names, text = ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda, cuda:N or mps (default: %(default)s)"
+    container.add_argument("--device", default="auto", choices=names, metavar="NAME", help=text)
+
+
+def add_tensorboard(container: Container) -> None:
+    """Add whether metrics are written for TensorBoard too."""
+    container.add_argument("--tensorboard", action="store_true", help="also write metrics as TensorBoard events")
+
+
+def add_checkpoint_seconds(container: Container) -> None:
+    """Add the time between checkpoints."""
+    text = "seconds between checkpoints, the most work that a kill can cost (default: %(default)g)"
+    container.add_argument("--checkpoint-seconds", type=float, default=60.0, metavar="S", help=text)
+
+
+def add_encoder(container: Container) -> None:
+    """Add the code that makes an encoder of the user's own. The user names it; a file never does."""
+    text = "for runs with an encoder of your own: the class or function that makes it; it is imported and called"
+    container.add_argument("--encoder", metavar="PACKAGE.MODULE:CALLABLE", help=text)
+
+
+def add_setting(container: Container, setting: Setting, dest: str, text: str) -> None:
+    """Add a setting of a configuration or correction. The parsed value is None unless it was given.
+
+    Args:
+        container: What the option is added to.
+        setting: The setting, with its types and choices.
+        dest: Name of the parsed value.
+        text: The help text.
+    """
+    text = text.strip().replace("%", "%%")
+    if setting.types == {bool}:
+        container.add_argument(option_of(setting.name), dest=dest, action=argparse.BooleanOptionalAction, help=text)
+        return
+    if setting.several:
+        metavar, text = "NAME,...", f"{text}. Known: {', '.join(setting.choices)}"
+    elif setting.choices:
+        metavar = braced([*setting.choices, *(["X"] if float in setting.types else [])])
+    else:
+        metavar = "NAME" if setting.types == {str} else "N" if setting.types == {int} else "X"
+    read = next(iter(setting.types)) if len(setting.types) == 1 else _word_or_number
+    choices = setting.choices or None
+    container.add_argument(option_of(setting.name), dest=dest, type=read, choices=choices, metavar=metavar, help=text)
+
+
+def names(text: str, separator: str = ",") -> list[str]:
+    """The names in an option's value. Names of rows may contain commas, so they have another separator."""
+    return [name.strip() for name in text.split(separator) if name.strip()]
+
+
+def given(arguments: argparse.Namespace, *options: str) -> dict[str, Any]:
+    """Those of the options that the command has and that were given, with their values."""
+    values = {name: getattr(arguments, name, None) for name in options}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def option_of(name: str) -> str:
+    """The option of a setting."""
+    return OPTION_OF.get(name, f"--{name.replace('_', '-')}")
+
+
+def braced(choices: Iterable[str]) -> str:
+    """Choices as the help shows them."""
+    return f"{{{','.join(choices)}}}"
+
+
+def _word_or_number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

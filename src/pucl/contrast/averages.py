@@ -1,0 +1,189 @@
+"""The averages over the unlabelled samples, for single anchors and for groups of anchors that share one estimate."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from pucl.contrast.pairs import brief_repr
+from pucl.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Averages:
+    """A few numbers per anchor: its positive logits, and the average over its unlabelled samples.
+
+    Usually an anchor has one row. An anchor that stands for a group has one row for each member.
+
+    Args:
+        positive: Logits of the positives.
+        positive_weight: Weight of each positive, or a mask; None if all have weight 1.
+        member: The anchor that each row belongs to, if anchors stand for groups; None if each anchor has one row.
+        sizes: With `member`: number of rows of each anchor, copies included.
+        present: With `member`: number of positives of each anchor, if some may have none; None if every row has all.
+        copies: Number of equal rows (without `member`: equal anchors) that each one stands for; None for one.
+        unlabelled: The weighted average of g over the unlabelled samples of each row; for InfoNCE its logarithm.
+        count: N, the number of samples that the average represents; 0 for an anchor without samples.
+        lowest: The least value that a logit can have.
+        temperature: Similarities were divided by it.
+        unlabelled_similarity: Mean similarity of the unlabelled pairs.
+    """
+
+    positive: Float[Tensor, "row positive"]
+    positive_weight: Bool[Tensor, "row positive"] | Float[Tensor, "row positive"] | None = None
+    member: Int[Tensor, " row"] | None = None
+    sizes: Float[Tensor, " anchor"] | None = None
+    present: Float[Tensor, " anchor"] | None = None
+    copies: Float[Tensor, " row"] | None = None
+    unlabelled: Float[Tensor, " row"]
+    count: Float[Tensor, " anchor"]
+    lowest: float | Float[Tensor, ""]
+    temperature: float | Float[Tensor, ""]
+    unlabelled_similarity: Float[Tensor, ""]
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
+
+    def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
+        """The mean over each anchor's positives; 0 for an anchor that has none."""
+        if self.positive_weight is None and self.member is None:
+            return values.mean(dim=1)
+        return self._over_members(weighted(values, self.positive_weight).sum(dim=1)) / _or_one(self.positives())
+
+    def over_rows(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
+        """The mean over the rows of each anchor; 0 for an anchor that has none."""
+        return values if self.sizes is None else self._over_members(values) / self.sizes.clamp_min(1)
+
+    def any_row(self, flags: Bool[Tensor, " row"]) -> Bool[Tensor, " anchor"]:
+        """Whether the flag is set for any row of each anchor."""
+        if self.member is None:
+            return flags
+        return sum_groups(flags.to(self.count.dtype), self.member, len(self.count)) > 0
+
+    def positives(self) -> Float[Tensor, " anchor"]:
+        """How many positives each anchor has: the sum of their weights."""
+        if self.present is not None:
+            return self.present
+        if self.sizes is not None:
+            return self.sizes * self.positive.shape[1]
+        if self.positive_weight is None:
+            return self.positive.new_full((len(self.positive),), self.positive.shape[1])
+        return self.positive_weight.sum(dim=1).to(self.positive.dtype)
+
+    def for_rows(self, values: Float[Tensor, " anchor"]) -> Float[Tensor, "row 1"]:
+        """For each row the value of its anchor."""
+        return (values if self.member is None else values.index_select(0, self.member))[:, None]
+
+    def log_mean_positive(self, log_factor: Float[Tensor, " row"] | None = None) -> Float[Tensor, " anchor"]:
+        """Log of the mean of exp(positive), each row times a factor; 0 for an anchor that has no positive."""
+        if self.member is not None:
+            present, hidden = self.positives(), self._log_weighted()
+            hidden = hidden if log_factor is None else hidden + log_factor[:, None]
+            highest = self._highest(hidden.amax(dim=1))
+            terms = self._over_members((hidden - self.for_rows(highest)).exp().sum(dim=1))
+            return highest + torch.where(terms > 0, terms, 1.0).log() - _or_one(present).log()
+        if self.positive_weight is None:
+            log_mean = torch.logsumexp(self.positive, dim=1) - math.log(self.positive.shape[1])
+        else:
+            present = self.positives()
+            hidden = self._log_weighted().masked_fill((present == 0)[:, None], 0.0)
+            log_mean = torch.logsumexp(hidden, dim=1) - _or_one(present).log()
+        return log_mean if log_factor is None else log_mean + log_factor
+
+    def _log_weighted(self) -> Float[Tensor, "row positive"]:
+        """Log of exp(positive) times its weight."""
+        weight = self.positive_weight
+        if weight is None:
+            return self.positive
+        if weight.dtype == torch.bool:
+            return self.positive.masked_fill(~weight, -math.inf)
+        return torch.where(weight > 0, self.positive + weight.log(), -math.inf)
+
+    def log_mean_unlabelled(self, log_factor: Float[Tensor, " row"] | None = None) -> Float[Tensor, " anchor"]:
+        """Log of the mean of exp(unlabelled) over the rows of each anchor, each row times a factor."""
+        rows = self.unlabelled if log_factor is None else self.unlabelled + log_factor
+        if self.member is None or self.sizes is None:
+            return rows
+        highest = self._highest(rows)
+        total = self._over_members((rows - highest[self.member]).exp())
+        return highest + (total / self.sizes.clamp_min(1)).log()
+
+    def _highest(self, rows: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
+        """The highest value of each anchor's rows, without gradient; 0 if none is finite."""
+        highest = torch.full_like(self.count, -math.inf)
+        if self.member is not None:
+            highest = highest.scatter_reduce(0, self.member, rows.detach(), "amax")
+        return torch.where(highest.isfinite(), highest, 0.0)
+
+    def _over_members(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
+        if self.member is None:
+            return values
+        return sum_groups(times(values, self.copies), self.member, len(self.count))
+
+
+def weighted(
+    values: Float[Tensor, "row positive"], weight: Bool[Tensor, "row positive"] | Float[Tensor, "row positive"] | None
+) -> Float[Tensor, "row positive"]:
+    """Each value times its weight; 0 where the weight is 0, even for NaN."""
+    if weight is None:
+        return values
+    if weight.dtype == torch.bool:
+        return values.masked_fill(~weight, 0.0)
+    return torch.where(weight > 0, values, 0.0) * weight
+
+
+def _or_one(count: Float[Tensor, " anchor"]) -> Float[Tensor, " anchor"]:
+    """A divisor: the count, or 1 where it is 0."""
+    return torch.where(count > 0, count, 1.0)
+
+
+def times(values: Float[Tensor, "member *of"], copies: Float[Tensor, " member"] | None) -> Float[Tensor, "member *of"]:
+    """Multiply values by their number of copies; unchanged if None."""
+    return values if copies is None else values * copies.view(-1, *[1] * (values.ndim - 1))
+
+
+def sum_groups(
+    values: Float[Tensor, "member *of"], group: Int[Tensor, " member"], groups: int
+) -> Float[Tensor, "group *of"]:
+    """The sum over each group. On the CPU in double precision, since many similar numbers are added in sequence."""
+    precise = torch.float64 if values.device.type == "cpu" else values.dtype
+    sums = torch.zeros(groups, *values.shape[1:], dtype=precise, device=values.device)
+    return sums.index_add(0, group, values.to(precise)).to(values.dtype)
+
+
+def pool(
+    averages: Averages,
+    group: Int[Tensor, " anchor"],
+    copies: Float[Tensor, " anchor"] | None = None,
+) -> tuple[Averages, Float[Tensor, " group"]]:
+    r"""Make one anchor of each group, with the positives of all its members.
+
+    The expectation over true negatives is then estimated, and floored, once for a group:
+
+    .. math:: E^-_G[g] = (1 + \omega)\, \mathrm{mean}_{i \in G}\, m_i - \omega\, \mathrm{mean}_{i \in G, j}\, g(p_{ij})
+
+    with :math:`m_i` the average over the unlabelled samples of anchor i. Fewer groups than anchors are floored: a
+    member with an estimate below the floor is balanced by the others.
+
+    Args:
+        averages: Averages of the single anchors.
+        group: The group of each anchor, from 0.
+        copies: Number of equal anchors that each one stands for; None for one.
+
+    Returns:
+        The averages of the groups, and a factor for the loss of each group, so that the mean over groups is the mean
+        over anchors.
+    """
+    groups = int(group.max()) + 1
+    copies = None if copies is None else copies.to(averages.positive.dtype)
+    here = torch.ones_like(averages.count) if copies is None else copies
+    sizes, count = sum_groups(torch.stack([here, here * averages.count], dim=1), group, groups).unbind(1)
+    present = None
+    if averages.positive_weight is not None:
+        present = sum_groups(times(averages.positives(), copies), group, groups)
+    elif torch.compiler.is_compiling() or not sizes.all():  # Compiled code must not branch on values.
+        present = sizes * averages.positive.shape[1]
+    pooled = replace(
+        averages, member=group, copies=copies, sizes=sizes, present=present, count=count / sizes.clamp_min(1)
+    )
+    return pooled, sizes * (groups / sizes.sum())

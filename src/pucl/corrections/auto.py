@@ -1,0 +1,19 @@
+"""The automatic correction: it uses what can be seen in the data, and is plain while nothing can."""
+
+from dataclasses import dataclass
+
+from pucl.contrast.correction import Correction
+from pucl.corrections.clusters import Clusters, ClusterState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Correction):
+    r"""The correction without a prior that sees hidden positives; `Plain`, to the bit, while it sees none.
+
+    There is nothing to set. The weights are :math:`w_i \propto 1 - r_i` with :math:`\omega = 0`, and at most half of
+    plain's sum is removed for an anchor. Today r comes from `Clusters`.
+    """
+
+    def start(self, samples: int | None) -> ClusterState:
+        """The state of `Clusters`."""
+        return Clusters().start(samples)

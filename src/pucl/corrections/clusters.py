@@ -1,0 +1,334 @@
+"""Weights from communities of samples that two halves of the data agree on: no labels, no prior, no number of classes.
+
+Lemma 1 pointwise needs r, the probability that a pair is a hidden positive. Two views of one sample say little about
+two samples of one class, so here r comes from the samples: how often are both in one community?
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from pucl.contrast.correction import Correction, CorrectionState, StateReport, check_range
+from pucl.contrast.pairs import Comparison, Pairs
+from pucl.contrast.pointwise import Pointwise
+from pucl.corrections.plain import Plain
+from pucl.estimation.communities import (
+    DIRECTIONS,
+    FEWEST,
+    LARGEST,
+    RESOLUTIONS,
+    Partitions,
+    Whitening,
+    divide_by_k_means,
+    follow,
+    mean_square_share,
+    repeated_partitions,
+)
+from pucl.settings import setting
+from pucl.shapes import Float, Int, Tensor
+
+KEPT = 0.7  # Weight of an epoch's features relative to the next one's: about the last three epochs count.
+FIRST_EPOCH = 2  # Features of the first epoch are those of a nearly untrained encoder.
+OPENS = 0.55  # Agreement from which communities are used. Noise reaches 0.25, encoders too weak to help 0.43.
+SHUTS = 0.45  # Agreement below which they are no longer used: lower, or a weak encoder would switch to and fro.
+RECENT = 1 << 14  # Samples since the last epoch ended that are remembered if samples have no names.
+MEASURED = 1 << 7  # Keys up to which the removed share is measured for every anchor; beyond, for a part, to save time.
+
+PARTITIONS = 2 * len(RESOLUTIONS)
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clusters(Correction):
+    r"""Weigh a pair by how often both samples are in one community, if communities repeat from half to half.
+
+    At the end of an epoch, the remembered embeddings of the samples are divided into communities: P partitions, each
+    found in a half of the samples and given to all. For samples i and j
+
+    .. math:: r_{ij} = \Big(\frac{1}{P} \sum_{k=1}^{P} [g_k(i) = g_k(j)]\Big)^2, \qquad w_j \propto 1 - r_{ij},
+              \qquad \omega = 0,
+
+    with :math:`g_k(i)` the community of i by partition k. The square is closer to the share of such pairs that are of
+    one class. At most half of plain's sum is removed for an anchor.
+
+    This is `Plain`, to the bit, in the first two epochs, and as long as the partitions of two halves disagree: their
+    adjusted Rand index must reach 0.55, and must not fall below 0.45 afterwards.
+
+    Nothing has to be known of the data. A loss with ``samples=`` and ``ids=`` remembers every sample, as a training
+    does. Without names of the samples it remembers those since the epoch began, and gives new samples to the
+    communities of the epoch before, by their embeddings.
+    """
+
+    shuffled: bool = setting(
+        default=False,
+        meaning="a control: shuffle the communities of the samples, which stay as many and as large",
+    )
+    k: int | None = setting(
+        None, "a control: divide by k-means into this many clusters, at least 2; default: communities, of any number"
+    )
+
+    def __post_init__(self) -> None:
+        check_range("k", "the number of clusters", self.k, "at least 2", self.k is None or self.k >= 2)
+
+    def start(self, samples: int | None) -> "ClusterState":
+        """The memory of the samples, or of recent ones if their number is not known."""
+        return RecentClusterState(self) if samples is None else ClusterState(self, samples)
+
+    def divide(self, points: Float[Tensor, "sample direction"], seed: int) -> Partitions:
+        """Divide the samples, in several ways."""
+        return repeated_partitions(points, seed, None if self.k is None else divide_by_k_means(self.k))
+
+    def assign(self, groups: Int[Tensor, "sample partition"], seed: int) -> Int[Tensor, "sample partition"]:
+        """The communities that each sample is taken to be in: its own, or with `shuffled` those of another sample."""
+        if not self.shuffled:
+            return groups
+        return groups[torch.randperm(len(groups), generator=torch.Generator().manual_seed(seed))]
+
+
+class ClusterState(CorrectionState):
+    """A feature of every sample, and its communities.
+
+    Args:
+        settings: The correction.
+        samples: Number of samples.
+    """
+
+    features: Tensor
+    known: Tensor
+    groups: Tensor
+    epochs: Tensor
+    opened: Tensor
+    repeatable: Tensor
+    tau_plus: Tensor
+    removed: Tensor
+    measured: Tensor
+
+    def __init__(self, settings: Clusters, samples: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.register_buffer("features", torch.empty(samples, 0))  # The dimension is known after the first step.
+        self.register_buffer("known", torch.zeros(samples, dtype=torch.bool))
+        self.register_buffer("groups", torch.full((samples, PARTITIONS), UNKNOWN))
+        self.register_buffer("epochs", torch.tensor(0))
+        self.register_buffer("opened", torch.tensor(False))
+        self.register_buffer("repeatable", torch.tensor(0.0, dtype=torch.float64))
+        self.register_buffer("tau_plus", torch.tensor(0.0, dtype=torch.float64))
+        self.register_buffer("removed", torch.tensor(0.0, dtype=torch.float64))  # In the last epoch.
+        self.register_buffer("measured", torch.zeros(2, dtype=torch.float64))  # In this one: sum, number of anchors.
+
+    @property
+    def sees(self) -> bool:
+        """Whether communities repeat, so that they are used."""
+        return bool(self.opened)
+
+    def read(self, pairs: Pairs) -> Correction:
+        """Weights by common communities, or plain."""
+        pairs.sample_ids()  # Without them nothing would ever be learnt: say so at once.
+        return self.weights(pairs) if self.sees else Plain()
+
+    def weights(self, pairs: Pairs) -> Pointwise:
+        """Weights by common communities."""
+        groups = self.groups_of(pairs)
+
+        def posterior(comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
+            anchors, keys = comparison.sample_ids()
+            return share_together(groups[anchors], groups[keys], comparison.unlabelled.dtype).square_()
+
+        return Pointwise(posterior=posterior, tau_plus=float(self.tau_plus))
+
+    def groups_of(self, pairs: Pairs) -> Int[Tensor, "sample partition"]:
+        """A copy of the communities by sample; the last row is that of unknown samples, whose id is -1."""
+        del pairs
+        return torch.cat([self.groups, self.groups.new_full((1, PARTITIONS), UNKNOWN)])
+
+    def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
+        """The embedding of each anchor, and the share of plain's sum that was removed for it; -1 if not measured."""
+        embeddings = pairs.embeddings()
+        removed = embeddings.new_full((len(embeddings), 1), -1.0)
+        if self.sees:
+            weights, stride = self.weights(pairs), max(1, pairs.shape[1] // MEASURED)
+            some = pairs.rows(slice(0, None, stride))
+            removed[::stride, 0] = torch.cat([weights.removal(each).share for each in some.comparisons()])
+        return torch.cat([embeddings, removed], dim=1)
+
+    def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
+        """Add the features of these samples to what is remembered of them, which fades.
+
+        The sum need not be a mean: only its direction is used. A mean that starts at the first feature would give it
+        three times the weight of its age, and the first encoder is nearly untrained.
+        """
+        ids = known_ids(ids)
+        seen, removed = seen[:, :-1], seen[:, -1].double()
+        self.measured += torch.stack([removed.clamp_min(0).sum(), (removed >= 0).sum()])
+        named = ids >= 0
+        samples, features = mean_features(ids[named], seen[named])
+        if self.features.shape[1] == 0:
+            self.features = features.new_zeros(len(self.features), features.shape[1])
+        faded = torch.where(self.known[samples][:, None], KEPT * self.features[samples], 0.0)
+        self.features[samples] = faded + features
+        self.known[samples] = True
+
+    def end_epoch(self) -> None:
+        """Find communities anew, and decide whether they repeat."""
+        self.epochs += 1
+        self.removed.copy_(self.measured[0] / self.measured[1].clamp_min(1))
+        self.measured.zero_()
+        known = self.known.nonzero()[:, 0]
+        if int(self.epochs) >= FIRST_EPOCH and len(known) >= FEWEST:
+            self.find(known)
+
+    def find(self, known: Int[Tensor, " known"]) -> None:
+        """Find communities among these samples."""
+        features, seed = self.features[known].cpu(), int(self.epochs)
+        whitening = Whitening.of(features)
+        points = whitening(features)
+        chosen = some_of(len(points), seed)
+        found = self.settings.divide(points[chosen], seed)
+        groups = follow(points, points[chosen], found.groups)
+        groups[chosen] = found.groups
+        self.decide(replace(found, groups=groups))
+        self.groups.fill_(UNKNOWN)
+        if self.sees:
+            self.groups[known] = self.settings.assign(groups, seed).to(self.groups.device)
+
+    def decide(self, found: Partitions) -> None:
+        """Whether these partitions repeat well enough, and what they say of the pairs if they do."""
+        self.repeatable.fill_(found.repeatable)
+        self.opened.fill_(found.repeatable >= (SHUTS if self.sees else OPENS))
+        self.tau_plus.fill_(mean_square_share(found.groups) if self.sees else 0.0)
+
+    def report(self) -> StateReport:
+        """What is believed: tau', the share removed, how repeatable communities are, and how many there are."""
+        sizes = self._numbers_of_groups()
+        numbers = {
+            "tau_plus": float(self.tau_plus),
+            "removed": float(self.removed),
+            "repeatable": float(self.repeatable),
+            "communities": sum(sizes) / len(sizes) if self.sees else 0.0,
+        }
+        return StateReport(numbers, self._sentence(sizes))
+
+    def _numbers_of_groups(self) -> list[int]:
+        return [int(column.max()) + 1 for column in self.groups.T]
+
+    def _sentence(self, sizes: list[int]) -> str:
+        if int(self.epochs) < FIRST_EPOCH:
+            return f"plain so far: communities are looked for when epoch {FIRST_EPOCH} ends"
+        agreement = f"two halves of the samples agree on communities by {float(self.repeatable):.2f}"
+        if not self.sees and float(self.repeatable) == 0.0 and int(self.known.sum()) < FEWEST:
+            return f"plain: {int(self.known.sum())} samples are remembered, and communities need at least {FEWEST}"
+        if not self.sees:
+            return f"plain: {agreement} (adjusted Rand index), and {OPENS} is needed"
+        return (
+            f"{min(sizes)} to {max(sizes)} communities; {agreement} (adjusted Rand index); tau' is "
+            f"{float(self.tau_plus):.3f}; {float(self.removed):.0%} of plain's sum was removed in this epoch"
+        )
+
+
+class RecentClusterState(ClusterState):
+    """The same for samples without names: those since the epoch began, and the communities of the epoch before.
+
+    A sample is named by its place in a ring. The ring is emptied when an epoch ends: otherwise a sample would be in it
+    several times, be its own neighbour, and be found again in the other half. New samples are given to communities by
+    the majority of their neighbours among the remembered samples of the epoch before.
+    """
+
+    place: Tensor
+    mean: Tensor
+    directions: Tensor
+    points: Tensor
+    groups_of_points: Tensor
+
+    def __init__(self, settings: Clusters) -> None:
+        super().__init__(settings, RECENT)
+        self.register_buffer("place", torch.tensor(0))
+        self.register_buffer("mean", torch.empty(0))
+        self.register_buffer("directions", torch.empty(0, DIRECTIONS))
+        self.register_buffer("points", torch.zeros(LARGEST, DIRECTIONS))
+        self.register_buffer("groups_of_points", torch.full((LARGEST, PARTITIONS), UNKNOWN))
+
+    def name_samples(self, batch: int) -> Int[Tensor, " batch"]:
+        """Places in the ring; -1 for those of a batch that is larger than the ring."""
+        places = torch.arange(batch, device=self.place.device)
+        return torch.where(places < RECENT, (self.place + places) % RECENT, UNKNOWN)
+
+    def groups_of(self, pairs: Pairs) -> Int[Tensor, "sample partition"]:
+        """The communities of the samples in this step, by their embeddings."""
+        groups = self.groups.new_full((RECENT + 1, PARTITIONS), UNKNOWN)
+        _, keys = pairs.sample_ids()
+        named = keys >= 0
+        samples, features = mean_features(keys[named], torch.nn.functional.normalize(pairs.key.detach()[named], dim=1))
+        there = self.groups_of_points[:, 0] >= 0
+        points = Whitening(self.mean.to(features.dtype), self.directions.to(features.dtype))(features)
+        found = follow(points, self.points[there].to(points.dtype), self.groups_of_points[there])
+        groups[samples] = self.settings.assign(found.cpu(), int(self.epochs)).to(groups.device)
+        return groups
+
+    def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
+        """Put the features of these samples into the ring."""
+        ids = known_ids(ids)
+        self.known[ids[ids >= 0]] = False  # What was at these places is an older sample.
+        super().commit(ids, seen)
+        self.place.copy_((self.place + len(ids[ids >= 0].unique())) % RECENT)
+
+    def end_epoch(self) -> None:
+        """Find communities, then empty the ring."""
+        super().end_epoch()
+        self.known.zero_()
+        self.place.zero_()
+
+    def find(self, known: Int[Tensor, " known"]) -> None:
+        """Find communities among these samples, and keep what is needed to give new samples to them."""
+        seed = int(self.epochs)
+        features = self.features[known].cpu()[some_of(len(known), seed)]
+        whitening = Whitening.of(features)
+        points = whitening(features)
+        found = self.settings.divide(points, seed)
+        self.decide(found)
+        self.groups_of_points.fill_(UNKNOWN)
+        self.mean, self.directions = (each.to(self.place.device) for each in (whitening.mean, whitening.directions))
+        if self.sees:
+            self.points[: len(points)] = points.to(self.points)
+            self.groups_of_points[: len(points)] = found.groups.to(self.place.device)
+
+    def _numbers_of_groups(self) -> list[int]:
+        return [int(column.max()) + 1 for column in self.groups_of_points.T]
+
+
+def share_together(
+    anchors: Int[Tensor, "anchor partition"], keys: Int[Tensor, "unlabelled partition"], dtype: torch.dtype
+) -> Float[Tensor, "anchor unlabelled"]:
+    """The share of the partitions that have an anchor and an unlabelled sample together; 0 if one is not known."""
+    anchors = torch.where(anchors == UNKNOWN, UNKNOWN - 1, anchors)  # Two unknown samples are not together.
+    share = torch.zeros(len(anchors), len(keys), dtype=dtype, device=keys.device)
+    for own, other in zip(anchors.T, keys.T, strict=True):
+        share += own[:, None] == other[None, :]
+    return share.div_(anchors.shape[1])
+
+
+def known_ids(ids: Int[Tensor, " anchor"] | None) -> Int[Tensor, " anchor"]:
+    """The ids of the anchors; raise if they are not known."""
+    if ids is None:
+        raise ValueError("communities are those of samples: expected the ids of the anchors, got none")
+    return ids
+
+
+def mean_features(
+    ids: Int[Tensor, " anchor"], embeddings: Float[Tensor, "anchor dim"]
+) -> tuple[Int[Tensor, " sample"], Float[Tensor, "sample dim"]]:
+    """The samples of a step, each once, and their features.
+
+    A feature is the mean of the sample's embeddings, relative to the mean of the step: encoders move all embeddings
+    alike, and samples of the first and of the last step of an epoch would differ by that.
+    """
+    samples, place = ids.unique(return_inverse=True)
+    directions = torch.nn.functional.normalize(embeddings - embeddings.mean(dim=0), dim=1)
+    sums = directions.new_zeros(len(samples), embeddings.shape[1]).index_add_(0, place, directions)
+    return samples, sums / torch.bincount(place, minlength=len(samples))[:, None]
+
+
+def some_of(count: int, seed: int) -> Int[Tensor, " chosen"]:
+    """All of so many samples, or a random `LARGEST` of them."""
+    if count <= LARGEST:
+        return torch.arange(count)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:LARGEST].sort().values

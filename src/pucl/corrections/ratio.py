@@ -1,0 +1,181 @@
+"""Weights from a ratio of two histograms: Lemma 1, pointwise."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from pucl.contrast.correction import Correction, CorrectionState, StateReport, check_range
+from pucl.contrast.pairs import Comparison, Pairs
+from pucl.contrast.pointwise import PointwiseTable, bins_of
+from pucl.corrections.plain import Plain
+from pucl.estimation.bbe import bbe_of_histograms
+from pucl.estimation.ratio import posterior
+from pucl.settings import setting
+from pucl.shapes import Bool, Float, Int, Tensor
+
+BINS = 64  # Bins of similarity from -1 to 1.
+SEEN = 32  # Unlabelled samples of an anchor that are counted in a step: all of them would take longer than the loss.
+LARGEST = 0.5  # A larger estimate of tau' means that the encoder does not separate positives from the rest.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio(Correction):
+    r"""Weigh each unlabelled sample by the probability that it is a true negative, given its similarity s.
+
+    .. math:: w_i \propto 1 - r(s_i), \qquad r(s) = \tau' \frac{f^+(s)}{f^u(s)}, \qquad \omega = 0.
+
+    The densities :math:`f^+` of positives and :math:`f^u` of unlabelled pairs are running histograms over all anchors;
+    r is made monotone and has no gradient. At most half of plain's sum is removed for an anchor. There is no floor. The
+    correction is plain until `warm_up` positives were counted. See `pucl.contrast.pointwise`.
+
+    Caution:
+        This rests on SCAR: known positives must look like hidden ones. It holds for real pairs, such as two different
+        samples of one class. It fails for two augmentations of one sample, which are far more alike.
+
+    Note:
+        Without `tau_plus`, tau' is estimated by `bbe_of_histograms` from the positives of each step. They are counted
+        as the encoder sees them before this step pulls them, but earlier epochs have pulled the same samples. As pairs
+        are memorised, the estimate falls through the truth. With augmentations it is far too low, and the correction
+        does nearly nothing. An estimate above one half means that the encoder does not separate positives from the
+        rest; then nothing is corrected.
+
+    Example:
+        >>> from pucl import ContrastiveLoss
+        >>> loss = ContrastiveLoss(Ratio(tau_plus=0.1))
+        >>> value = loss(torch.randn(8, 16), torch.randn(8, 16))
+        >>> loss.end_epoch().sentence
+        'nothing is corrected yet: 16 of 1,000 positives were counted'
+    """
+
+    tau_plus: float | None = setting(  # type: ignore[assignment]  # None only before a state has estimated it.
+        None, "share of hidden positives among the unlabelled, 0 <= tau_plus < 1; None: estimated in each step"
+    )
+    warm_up: int = setting(1000, "positives to count before anything is corrected")
+    half_life: int = setting(5000, "positives after which an older count weighs half")
+
+    def __post_init__(self) -> None:
+        meaning, share = "the share of hidden positives among the unlabelled", self.tau_plus
+        check_range("tau_plus", meaning, share, "0 <= tau_plus < 1, or None", share is None or 0 <= share < 1)
+        check_range("warm_up", "the positives to count first", self.warm_up, "at least 1", self.warm_up >= 1)
+        check_range("half_life", "how long counts last", self.half_life, "at least 1", self.half_life >= 1)
+
+    def start(self, samples: int | None) -> "RatioState":  # noqa: ARG002 (samples are not remembered)
+        """Empty histograms."""
+        return RatioState(self)
+
+
+class RatioState(CorrectionState):
+    """The histograms, and the table of r that they give.
+
+    Buffers:
+        positive, unlabelled: Counts in each bin of similarity; older counts weigh less.
+        table: r of each bin; zero while nothing is corrected.
+        counted: Positives counted so far, and steps.
+        removed: Sums of this epoch: share of plain's sum removed, mean r, number of anchors.
+        last: The means of the last epoch: share removed, mean r.
+    """
+
+    positive: Tensor
+    unlabelled: Tensor
+    table: Tensor
+    tau_plus: Tensor
+    counted: Tensor
+    removed: Tensor
+    last: Tensor
+
+    def __init__(self, settings: Ratio) -> None:
+        super().__init__()
+        self.settings = settings
+        for name, size in (("positive", BINS), ("unlabelled", BINS), ("table", BINS), ("removed", 3), ("last", 2)):
+            self.register_buffer(name, torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("tau_plus", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("counted", torch.zeros(2, dtype=torch.float64))
+
+    def read(self, pairs: Pairs) -> Correction:  # noqa: ARG002 (the table is the same for all pairs)
+        """Weights from the table; plain if the table is empty."""
+        if self._why_not():
+            return Plain()
+        density = self.unlabelled / self.unlabelled.sum()
+        return PointwiseTable(table=self.table.clone(), tau_plus=float((density * self.table).sum()))
+
+    def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
+        """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
+        reading = self.read(pairs)
+        rows = [self._count(comparison, reading) for comparison in self._some(pairs).comparisons()]
+        seen = torch.cat(rows)
+        return seen if pairs.copies is None else seen * pairs.copies.to(seen.dtype)[:, None]
+
+    def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:  # noqa: ARG002
+        """Add the counts to the histograms, and compute the table anew."""
+        positive, unlabelled, removed = seen.sum(dim=0).split([BINS, BINS, 3])
+        kept = 0.5 ** (positive.sum() / self.settings.half_life)
+        self.positive.mul_(kept).add_(positive)
+        self.unlabelled.mul_(kept).add_(unlabelled)
+        self.removed += removed
+        self.counted += torch.stack([positive.sum(), torch.ones_like(self.tau_plus)])
+        if float(self.counted[0]) >= self.settings.warm_up and float(self.unlabelled.sum()) > 0:
+            given = self.settings.tau_plus
+            tau_plus = bbe_of_histograms(self.positive, self.unlabelled).tau_plus if given is None else given
+            self.tau_plus.fill_(tau_plus)
+            self.table.copy_(posterior(self.positive, self.unlabelled, tau_plus))
+
+    def end_epoch(self) -> None:
+        """Keep the means of this epoch for the report."""
+        self.last.copy_(self.removed[:2] / self.removed[2].clamp_min(1))
+        self.removed.zero_()
+
+    def report(self) -> StateReport:
+        """tau', the share of plain's sum that was removed, the mean of r, and why nothing was removed."""
+        removed, hidden = self.last.tolist()
+        tau_plus = float(self.tau_plus)
+        numbers = {"tau_plus": tau_plus, "removed": removed, "hidden": hidden}
+        origin = "estimated, too low for augmentations" if self.settings.tau_plus is None else "given"
+        sentence = f"{removed:.1%} of plain's sum was removed, at tau' {tau_plus:.3g} ({origin})"
+        return StateReport(numbers, self._why_not() or sentence)
+
+    def _why_not(self) -> str:
+        """Why nothing is corrected; empty if something is."""
+        counted, tau_plus = float(self.counted[0]), float(self.tau_plus)
+        if counted < self.settings.warm_up:
+            return f"nothing is corrected yet: {counted:,.0f} of {self.settings.warm_up:,} positives were counted"
+        if self.settings.tau_plus is None and tau_plus > LARGEST:
+            return f"nothing is corrected: the encoder does not separate positives, estimated tau' {tau_plus:.2f}"
+        if not bool(self.table.any()):
+            return f"nothing is corrected: no unlabelled pair looks like a positive, tau' {tau_plus:.2g}"
+        return ""
+
+    def _some(self, pairs: Pairs) -> Pairs:
+        """The pairs with every n-th unlabelled sample; each step begins at the next one."""
+        stride = math.ceil(pairs.shape[1] / SEEN)
+        columns = slice(int(self.counted[1]) % stride, None, stride)
+        return replace(
+            pairs,
+            key=pairs.key[..., columns, :],
+            positive=pairs.positives(),
+            own=None,
+            key_ids=None if pairs.key_ids is None else pairs.key_ids[columns],
+            key_samples=None,  # They are not needed here.
+            mask=None if pairs.mask is None else pairs.mask[:, columns],
+            symmetric=False,
+            period=0,
+        )
+
+    def _count(self, comparison: Comparison, reading: Correction) -> Float[Tensor, "anchor number"]:
+        counts = [
+            _histograms(bins_of(comparison.positive, comparison, BINS), comparison.positive_mask),
+            _histograms(bins_of(comparison.unlabelled, comparison, BINS), comparison.mask),
+        ]
+        removed = counts[0].new_zeros(len(comparison.positive), 3)
+        removed[:, 2] = 1
+        if isinstance(reading, PointwiseTable):
+            _, removed[:, 0], removed[:, 1] = reading.removal(comparison)
+        return torch.cat([*counts, removed], dim=1)
+
+
+def _histograms(
+    bins: Int[Tensor, "anchor sample"], mask: Bool[Tensor, "anchor sample"] | None
+) -> Float[Tensor, "anchor bin"]:
+    """How often each anchor has each bin."""
+    once = torch.ones_like(bins, dtype=torch.float64) if mask is None else mask.double()
+    return once.new_zeros(len(bins), BINS).scatter_add_(1, bins, once)

@@ -1,0 +1,8 @@
+"""The table of modalities: images, graphs. A new modality is a folder, and a word here."""
+
+from pucl.graphs.modality import GRAPHS
+from pucl.images.modality import IMAGES
+from pucl.modality import Modality
+
+MODALITIES: dict[str, Modality] = {modality.name: modality for modality in (IMAGES, GRAPHS)}
+"""By name. Data that no modality knows by name, or finds at a path, are taken for those of the first."""

@@ -1,0 +1,1 @@
+"""The measurement: what false negatives cost, and how much each correction brings back."""

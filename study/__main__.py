@@ -1,0 +1,60 @@
+"""Measure what false negatives cost, and how much each correction brings back: ``python -m study``.
+
+First the temperature of each row is chosen, on validation images. Then each row is trained at the temperature that is
+best for plain, and at its own best one, and tested on the test images. After an interruption the same command
+continues: finished runs are not run again, others continue from their checkpoints.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pucl.commands.experiments import add_experiment, finish, print_table
+from pucl.config import PLAIN, check_once, choose
+from pucl.texts import say
+from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, chosen_subjects, final_part, part_name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, print the tables, and return the exit code: 0 done, 1 a run failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", default="", metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)")
+    parser.add_argument("--frameworks", default="", metavar="NAME,...", help="some of the frameworks (default: all)")
+    parser.add_argument(
+        "--rows", default=",".join(ROWS), metavar="NAME,...", help="some of the rows, plain included (default: all)"
+    )
+    add_experiment(parser, out="runs/study")
+    parsed = parser.parse_args(arguments)
+    parsed.command_line = shlex.join(["python", "-m", "study", *(sys.argv[1:] if arguments is None else arguments)])
+    try:
+        return _run(parsed)
+    except (ValueError, OSError) as error:
+        say(f"study: {error}", error=True)
+        return 2
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    rows, data, frameworks = (
+        [name for name in given.split(",") if name] for given in (arguments.rows, arguments.data, arguments.frameworks)
+    )
+    check_once("rows are what is compared", rows)
+    for row in rows:
+        choose("row", row, ROWS)
+    if PLAIN not in rows:
+        raise ValueError(f"all rows are compared with {PLAIN}: expected it among the rows, got {', '.join(rows)}")
+    subjects = chosen_subjects(data, frameworks)
+    out = arguments.out or Path("runs/study")
+    say("First the temperatures, chosen on validation images:")
+    choice = print_table([choice_part(*each, rows) for each in subjects], out / "choice", arguments)
+    best = {part_name(*each): best_temperatures(choice, part_name(*each), rows) for each in subjects}
+    say("\nThen the rows, on test images:")
+    final = print_table([final_part(*each, best[part_name(*each)]) for each in subjects], out / "rows", arguments)
+    return finish(out / "rows", arguments, [*choice.failed, *final.failed])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
