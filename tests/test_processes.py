@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from unittest import mock
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from pucl import NTXentLoss, PUCLLoss, cli, doctor, processes
@@ -68,6 +70,16 @@ def gathers_any_type() -> None:
         assert gathered.dtype == dtype
         assert torch.equal(gathered, whole.to(dtype))
         assert not gathered.requires_grad
+
+
+def releases_the_process_group() -> None:
+    """A reference that is left would keep the group's threads, which abort a process that ends while they work."""
+    held = sys.getrefcount(dist.group.WORLD)
+    own, _, sizes = own_rows()
+    processes.gather_sizes(len(own), CPU)
+    processes.gather(own, sizes)
+    processes.sum_over_processes(own.sum())
+    assert sys.getrefcount(dist.group.WORLD) == held
 
 
 def gathers_any_strides() -> None:
@@ -189,6 +201,7 @@ def compiled_is_the_same() -> None:
 
 SCENES: list[Callable[[], None]] = [
     gathers_unequal_sizes,
+    releases_the_process_group,
     gathers_equal_sizes,
     gathers_nothing_from_one_process,
     gathers_any_type,

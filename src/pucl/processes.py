@@ -31,12 +31,18 @@ def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_A
 
     It would make the collective calls asynchronous and may reorder them by size. Processes with batches of different
     sizes would then wait for each other at different calls.
+
+    Without compilation the function is called as it is. A function that torch.compiler disables never releases the
+    process group (torch 2.13). Its threads then outlive `torch.distributed.destroy_process_group`, and abort a process
+    that ends while they work.
     """
     left_out: Callable[_Arguments, _Result] | None = None
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         nonlocal left_out
+        if not torch.compiler.is_compiling():
+            return function(*args, **kwargs)
         if left_out is None:  # Not before the first call: the compiler takes a second to import.
             left_out = torch.compiler.disable(function)
         return left_out(*args, **kwargs)

@@ -134,7 +134,9 @@ def run_together(work: Callable[[], _Result], world_size: int, *, timeout: float
             raise ProcessesError(f"process {error.error_index} of {world_size}: {last}") from error
         except ProcessExitedException as error:
             reason = f"died of {error.signal_name}" if error.signal_name else f"ended with exit code {error.exit_code}"
-            raise ProcessesError(f"process {error.error_index} of {world_size}: the process {reason}") from error
+            printed = (Path(directory) / f"{error.error_index}.log").read_text(errors="replace").strip().splitlines()
+            last = f"; it printed: {printed[-1]}" if printed else ""
+            raise ProcessesError(f"process {error.error_index} of {world_size}: the process {reason}{last}") from error
         finally:
             for process in context.processes:
                 process.kill()
