@@ -32,9 +32,9 @@ def _outside_compilation(function: Callable[_Arguments, _Result]) -> Callable[_A
     It would make the collective calls asynchronous and may reorder them by size. Processes with batches of different
     sizes would then wait for each other at different calls.
 
-    Without compilation the function is called as it is. A function that torch.compiler disables never releases the
-    process group (torch 2.13). Its threads then outlive `torch.distributed.destroy_process_group`, and abort a process
-    that ends while they work.
+    Without compilation the function is called as it is. The compiler imports functions whose default argument is the
+    process group (torch.distributed.nn). These would keep the group for ever. Its threads would then outlive
+    `torch.distributed.destroy_process_group`, and abort a process that ends while they work.
     """
     left_out: Callable[_Arguments, _Result] | None = None
 
