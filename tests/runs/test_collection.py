@@ -15,11 +15,12 @@ from page_records import page_of, rows_in, written_run
 from pucl import records
 from pucl.cli import main
 from pucl.records import DamagedError
+from pucl.runs import grid
 from pucl.runs.catalogue import find_runs
 from pucl.runs.collection import ENVIRONMENTS, METRICS, RUNS, Collection, read_run, write_collection
 from pucl.runs.display import Display
-from pucl.runs.grid import Resources, collect_finished, run_grid
-from pucl.runs.jobs import Done, grid_of
+from pucl.runs.grid import Resources, run_grid
+from pucl.runs.jobs import Done, Job, grid_of
 from pucl.runs.tables import Part, compare_rows, make_table
 from small_runs import ROWS, small_run
 
@@ -198,15 +199,53 @@ def test_a_grid_ends_with_a_collection(tmp_path: Path) -> None:
     assert all(collection.run(path) == read_run(tmp_path / path) for path in paths)
 
 
+def test_collected_runs_are_finished(tmp_path: Path) -> None:
+    """The table of a collection can be made again, and rows can be added, without its directories."""
+    first = compare_rows(ROWS, 1, tmp_path, resources=Resources())
+    lines = {path: Collection(tmp_path).run(path) for path in Collection(tmp_path)}
+    for name in ROWS:
+        shutil.rmtree(tmp_path / name)
+    display = Listening()
+    again = compare_rows(
+        {**ROWS, "untrained": small_run("untrained")}, 1, tmp_path, resources=Resources(), display=display
+    )
+    assert again.rows[: len(ROWS)] == first.rows
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["untrained"]
+    assert f"3 runs of these only in {tmp_path / RUNS}; delete it to train them again" in display.said
+    now = {path: Collection(tmp_path).run(path) for path in Collection(tmp_path)}
+    assert list(now) == [*lines, "untrained/seed-0"]
+    assert {path: now[path] for path in lines} == lines
+
+
+def test_collected_runs_of_another_configuration_are_not(tmp_path: Path) -> None:
+    compare_rows({"raw": ROWS["raw"]}, 1, tmp_path, resources=Resources())
+    shutil.rmtree(tmp_path / "raw")
+    (done,) = run_grid(grid_of({"raw": small_run("untrained")}, 1), tmp_path, Resources())
+    assert done.seconds > 0
+    assert Collection(tmp_path).config("raw/seed-0").correction == "untrained"
+
+
+def test_an_interrupted_grid_is_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop_at_second(job: Job, *rest: Any) -> Done:
+        if job.path != "plain/seed-0":
+            raise KeyboardInterrupt
+        return run_job(job, *rest)
+
+    run_job = grid._run
+    monkeypatch.setattr(grid, "_run", stop_at_second)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(grid_of(ROWS, 1), tmp_path, Resources())
+    assert list(Collection(tmp_path)) == ["plain/seed-0"]
+
+
 def test_a_damaged_run_is_left_out_of_the_collection_of_its_grid(tmp_path: Path) -> None:
-    jobs = grid_of(ROWS, 1)
     compare_rows(ROWS, 1, tmp_path, resources=Resources())
     (tmp_path / "deb" / "seed-0" / "metrics.jsonl").write_text("{")
     display = Listening()
-    collect_finished(tmp_path, [Done(job=job, result={}, error=None, seconds=0.0) for job in jobs], display)
+    run_grid(grid_of(ROWS, 1), tmp_path, Resources(), display)
     assert list(Collection(tmp_path)) == ["plain/seed-0", "raw/seed-0"]
-    assert len(display.said) == 1
-    assert re.search(r"^deb, seed 0 is left out of the collection: .*metrics.jsonl is damaged", display.said[0])
+    assert len(display.said) == 2
+    assert re.search(r"^deb, seed 0 is left out of the collection: .*metrics.jsonl is damaged", display.said[1])
 
 
 def test_runs_without_an_encoder_are_not_reused(tmp_path: Path) -> None:

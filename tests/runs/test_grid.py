@@ -22,6 +22,7 @@ from pucl.images.registry import load
 from pucl.progress import StatusArea
 from pucl.runs import grid
 from pucl.runs.catalogue import find_runs
+from pucl.runs.collection import RUNS
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import Display
 from pucl.runs.grid import Resources, run_grid
@@ -123,6 +124,7 @@ def test_what_hinders_a_copy_is_left_to_the_run(tmp_path: Path) -> None:
     jobs = grid_of(ROWS, 1)
     run_grid(jobs[:1], tmp_path / "first", Resources())
     (tmp_path / "first" / "plain" / "seed-0").rename(tmp_path / "first" / "plain" / ".seed-0.1.part")
+    (tmp_path / "first" / RUNS).unlink()
     assert not list(find_runs(tmp_path / "first"))
     run_grid(jobs[2:], tmp_path / "first", Resources())
     (tmp_path / "second").mkdir()

@@ -13,7 +13,7 @@ from pucl.frameworks.recipes import recipe
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.tu_collection import known_graphs
 from pucl.runs.display import SILENT, Display
-from pucl.runs.grid import Resources, check_some_finished, collect_finished, run_grid
+from pucl.runs.grid import Resources, check_some_finished, run_grid
 from pucl.runs.jobs import grid_of
 from pucl.runs.rows import TableRow
 from pucl.runs.statistics import Difference, Spread
@@ -103,7 +103,6 @@ def search_settings(
     ]
     done = run_grid([job for part in parts for job in grid_of(part.rows, seeds, part.name)], out, resources, display)
     check_some_finished(done)
-    collect_finished(out, done, display)
     made = write_table(out, parts, [replace(each, result=_validated(each.result)) for each in done], command)
     results = [result for part in parts for result in _results(part.name, made.results[part.name].rows)]
     about = {"priors": priors, "variants": {name: VARIANTS[name] for name in variants}}

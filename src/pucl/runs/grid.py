@@ -14,7 +14,7 @@ from pucl import processes, signals
 from pucl.config import RunConfig
 from pucl.devices import usable_cores
 from pucl.progress import duration
-from pucl.runs.collection import RUNS, Run, read_run, write_collection
+from pucl.runs.collection import RUNS, Collection, Run, open_collection, read_run, write_collection
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import PROGRESS, SILENT, Dashboard, Display, ProgressWriter
 from pucl.runs.jobs import Done, Job, Outlook, Result
@@ -64,7 +64,7 @@ class Resources:
 
 
 def run_grid(jobs: Sequence[Job], out: Path, resources: Resources, display: Display = SILENT) -> list[Done]:
-    """Run all jobs, and return how each ended, in their order.
+    """Run all jobs, collect the finished ones, also after an interruption, and return how each ended, in their order.
 
     Args:
         jobs: What to run, in this order.
@@ -85,22 +85,26 @@ def run_grid(jobs: Sequence[Job], out: Path, resources: Resources, display: Disp
         dashboard = Dashboard(display.area, names, rows, out, resources.workers, outlook.left, display.score)
         for path, each in done.items():
             dashboard.finish(path, each.result)
-    with dashboard or nullcontext():
-        if alone:
-            ending = _one_by_one(left, out, resources, display, dashboard)
-        else:
-            ending = _side_by_side(left, out, resources, dashboard)
-        for each in ending:
-            done[each.job.path] = each
-            outlook.note(each)
-            words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
-            if dashboard is not None:
-                dashboard.finish(each.job.path, each.result)
-                if each.error:
-                    dashboard.say(f"{each.job.name}: {words}")
-            elif each.error or not alone:
-                rest = f"; {outlook.left()}" if len(done) < len(jobs) else ""
-                display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
+    try:
+        with dashboard or nullcontext():
+            if alone:
+                ending = _one_by_one(left, out, resources, display, dashboard)
+            else:
+                ending = _side_by_side(left, out, resources, dashboard)
+            for each in ending:
+                done[each.job.path] = each
+                outlook.note(each)
+                words = f"failed: {each.error}" if each.error else f"done in {duration(each.seconds)}"
+                if dashboard is not None:
+                    dashboard.finish(each.job.path, each.result)
+                    if each.error:
+                        dashboard.say(f"{each.job.name}: {words}")
+                elif each.error or not alone:
+                    rest = f"; {outlook.left()}" if len(done) < len(jobs) else ""
+                    display.say(f"[{len(done)} of {len(jobs)}] {each.job.name}: {words}{rest}")
+    finally:
+        if processes.rank() == 0:
+            _collect(out, [job for job in jobs if job.path in done and done[job.path].result is not None], display)
     return [done[job.path] for job in jobs]
 
 
@@ -118,19 +122,31 @@ def _finished_before(jobs: Sequence[Job], out: Path, resources: Resources, displ
     done = _finished(jobs, out, same_data)
     if done:
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
+    collected = sum(not (out / path).exists() for path in done)
+    if collected:
+        display.say(f"{counted(collected, 'run')} of these only in {out / RUNS}; delete it to train them again")
     return done
 
 
 def _finished(
     jobs: Sequence[Job], out: Path, same_data: Callable[[RunConfig, Result], bool] = lambda _config, _result: True
 ) -> dict[str, Done]:
-    """Finished jobs, by path. All other directories, also damaged ones and those of other runs, are left to `run`."""
+    """Finished jobs, by path: those whose directory has a result, and those without a directory that were collected.
+
+    All other directories, also damaged ones and those of other runs, are left to `run`.
+    """
     done = {}
+    collection = _collection_in(out)
     for job in jobs:
         directory = RunDirectory(out / job.path)
         with suppress(ValueError):
-            result = directory.result()
-            if result is not None and directory.config() == job.config and same_data(job.config, result):
+            if directory.path.exists():
+                result, config = directory.result(), directory.config()
+            elif collection is not None and job.path in collection:
+                result, config = collection.result(job.path), collection.config(job.path)
+            else:
+                continue
+            if result is not None and config == job.config and same_data(job.config, result):
                 done[job.path] = Done(job=job, result=result, error=None, seconds=0.0)
     return done
 
@@ -141,22 +157,36 @@ def check_some_finished(done: Sequence[Done]) -> None:
         raise ValueError(done[0].error)
 
 
-def collect_finished(out: Path, done: Sequence[Done], display: Display) -> None:
+def _collect(out: Path, finished: Sequence[Job], display: Display) -> None:
     """Write the collection of a grid's finished runs beside their directories.
+
+    Runs without a directory, and those of other grids in this directory, stay as the collection has them.
 
     Args:
         out: The directory of the grid.
-        done: Its runs.
+        finished: Its jobs that have a result.
         display: Reports damaged runs, which are skipped.
     """
+    collection = _collection_in(out)
+    names = {path: path for path in collection or ()} | {job.path: job.name for job in finished}
     runs: dict[str, Run] = {}
-    for each in done:
-        if each.result is not None:
-            try:
-                runs[each.job.path] = read_run(out / each.job.path)
-            except (ValueError, OSError) as error:
-                display.say(f"{each.job.name} is left out of the collection: {error}")
-    write_collection(out, runs)
+    for path, name in names.items():
+        try:
+            if collection is None or (out / path).exists():
+                runs[path] = read_run(out / path)
+            else:
+                runs[path] = collection.run(path)
+        except (ValueError, OSError) as error:
+            display.say(f"{name} is left out of the collection: {error}")
+    if runs:
+        write_collection(out, {path: run for path, run in runs.items() if run.result is not None})
+
+
+def _collection_in(out: Path) -> Collection | None:
+    """The collection of an earlier call; None if there is none, or if it is damaged and will be replaced."""
+    with suppress(ValueError):
+        return open_collection(out)
+    return None
 
 
 def _one_by_one(

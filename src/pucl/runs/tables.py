@@ -19,7 +19,7 @@ from pucl.files import write_json, write_whole
 from pucl.frameworks import modality_of, open_data
 from pucl.runs import rows as table_rows
 from pucl.runs.display import SILENT, Display
-from pucl.runs.grid import Resources, check_some_finished, collect_finished, run_grid
+from pucl.runs.grid import Resources, check_some_finished, run_grid
 from pucl.runs.jobs import Done, check_directories, grid_of
 from pucl.runs.rows import Results, TableRow, make_row, numbers_of
 
@@ -192,8 +192,6 @@ def compare_rows(
     """Run each row with the same seeds in ``ROW/seed-N`` below `out`, and compare the results with the base row."""
     done = run_grid(grid_of(rows, seeds), out, resources, display)
     check_some_finished(done)
-    if processes.rank() == 0:
-        collect_finished(out, done, display)
     return compare_results(rows, done, base)
 
 
@@ -213,7 +211,6 @@ def make_table(
     jobs = [job for part in parts for job in grid_of(part.rows, part.seeds, part.name)]
     done = run_grid(jobs, out, resources, display)
     check_some_finished(done)
-    collect_finished(out, done, display)
     return write_table(out, parts, done, command)
 
 
