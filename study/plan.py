@@ -23,6 +23,7 @@ ROWS: dict[str, dict[str, SettingValue]] = {
     "auto": {},
     "clusters-shuffled": {},
     "clusters-kmeans": {},
+    "auto-shuffled": {},
     ORACLE: {},
     "oracle-attract": {},
 }

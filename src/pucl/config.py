@@ -37,11 +37,13 @@ NAMED_ROWS: dict[str, tuple[str, dict[str, SettingValue]]] = {
     "pucl-stopped": ("pucl", {"stop_gradient": True}),
     "clusters-shuffled": ("clusters", {"shuffled": True}),
     "clusters-kmeans": ("clusters", {"k": 10}),
+    "auto-shuffled": ("clusters", {"attraction": 1.0, "shuffled": True}),
 }
 """Rows of a comparison that are a correction with fixed settings: name of the correction, settings.
 
 ``tilt-alone`` is the control of all tilted rows: what Hard's tilt does without a prior.
 ``clusters-shuffled`` and ``clusters-kmeans`` are the controls of clusters: communities of other samples, and k-means.
+``auto-shuffled`` is the control of auto: it removes and attracts by communities of other samples.
 """
 
 

@@ -1,5 +1,6 @@
 """Clusters: plain while nothing can be seen, the oracle where everything can."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,17 +17,18 @@ from pucl.cli import main as pucl_command
 from pucl.commands.frameworks import compared_rows
 from pucl.config import NAMED_ROWS, settings_of
 from pucl.contrast.loss import ObjectiveName
+from pucl.contrast.pairs import Comparison
 from pucl.contrast.pointwise import Pointwise
 from pucl.corrections import Clusters, Correction, Plain
-from pucl.corrections.clusters import OPENS, RECENT, ClusterState
+from pucl.corrections.clusters import MATES, OPENS, RECENT, ClusterState, choose_mates
 from pucl.functional import corrected_loss, pair_up, pair_views
 from pucl.runs.directory import RunDirectory
 from small_runs import save_pictures
 from worlds import results_together
 
 SAMPLES, CLASSES, DIM, BATCH = 240, 6, 12, 60
-ALL = [Clusters(), Clusters(shuffled=True), Clusters(k=CLASSES)]
-every = pytest.mark.parametrize("correction", ALL, ids=["communities", "shuffled", "k-means"])
+ALL = [Clusters(), Clusters(attraction=1.0), Clusters(shuffled=True), Clusters(k=CLASSES)]
+every = pytest.mark.parametrize("correction", ALL, ids=["communities", "attracting", "shuffled", "k-means"])
 both_ways = pytest.mark.parametrize("streaming", [False, True], ids=["dense", "streaming"])
 named_or_not = pytest.mark.parametrize("named", [True, False], ids=["ids", "no ids"])
 
@@ -114,6 +116,65 @@ def test_separate_classes_are_the_oracle(
     assert loss.last is not None
     assert loss.last.floored == 0
     assert abs(float(value.detach()) - NTXentLoss(**options)(*views).item()) > 1e-3
+
+
+@named_or_not
+@both_ways
+@pytest.mark.parametrize("attraction", [0.5, 2.0])
+def test_sure_mates_are_positives(
+    named: bool, streaming: bool, attraction: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every partition is that of the classes. The batch is so small that all mates of an anchor are attracted."""
+    loss = make(Clusters(attraction=attraction), named=named, temperature=2.0, streaming=streaming)
+    run(loss, SEPARATE, named=named)
+    loss.reduction = "none"
+    monkeypatch.setattr("pucl.contrast.pairs.BLOCK", 100)  # Several blocks of rows.
+    views, ids = [view[:12].detach() for view in SEPARATE.batches(9)[0][0]], SEPARATE.batches(9)[0][1][:12]
+    values = loss(*views, ids=ids) if named else loss(*views)
+    rows, classes = torch.nn.functional.normalize(torch.cat(views), dim=1), SEPARATE.labels[ids].repeat(2)
+    lonely = 0
+    for anchor in range(24):
+        logits = {each: float(rows[anchor] @ rows[each]) / 2.0 for each in range(24) if each != anchor}
+        given = logits.pop((anchor + 12) % 24)
+        mates = [logit for each, logit in logits.items() if classes[each] == classes[anchor]]
+        others = [logit for each, logit in logits.items() if classes[each] != classes[anchor]]
+        assert len(mates) <= MATES
+        negative = len(logits) * sum(map(math.exp, others)) / len(others)
+        lonely += not mates
+        positives = [(given, 1.0), *((mate, attraction / len(mates)) for mate in mates)]
+        total = sum(weight * math.log1p(negative / math.exp(logit)) for logit, weight in positives)
+        assert float(values[anchor]) == pytest.approx(total / sum(weight for _, weight in positives), rel=1e-9)
+    assert lonely < 24
+
+
+def test_few_of_many_mates_are_chosen() -> None:
+    """Eight of each anchor, not the same for all, and the same in every block of rows."""
+    keys = torch.arange(100)
+    comparison = Comparison(
+        positive=torch.zeros(30, 1),
+        unlabelled=torch.zeros(30, 100),
+        mask=torch.arange(100).expand(30, 100) < 80,
+        query_samples=torch.arange(30),
+        key_samples=keys,
+    )
+    hidden = (keys % 2 == 0).double().expand(30, 100)
+    chosen = choose_mates(hidden, comparison, 1.0)
+    assert torch.equal(chosen.weight, torch.full((30, MATES), 1 / MATES, dtype=torch.float64))
+    assert (chosen.indices % 2 == 0).all()
+    assert (chosen.indices < 80).all()
+    assert len({tuple(sorted(row)) for row in chosen.indices.tolist()}) == 30
+    assert len(chosen.indices.unique()) == 40
+    assert comparison.mask is not None
+    part = Comparison(
+        positive=torch.zeros(2, 1),
+        unlabelled=torch.zeros(2, 100),
+        mask=comparison.mask[7:9],
+        query_samples=torch.arange(7, 9),
+        key_samples=keys,
+    )
+    assert torch.equal(choose_mates(hidden[7:9], part, 1.0).indices, chosen.indices[7:9])
+    lonely = choose_mates(torch.zeros(30, 100), comparison, 1.0)
+    assert not lonely.weight.any()
 
 
 def test_what_is_believed_is_reported() -> None:
@@ -322,9 +383,9 @@ def test_a_loss_is_saved_and_goes_on_bit_by_bit(correction: Correction, named: b
 
 
 @named_or_not
-def test_auto_is_clusters(named: bool) -> None:
+def test_auto_is_clusters_with_attraction(named: bool) -> None:
     options: dict[str, Any] = {"samples": SAMPLES if named else None}
-    auto, clusters = AutoLoss(**options), ClustersLoss(**options)
+    auto, clusters = AutoLoss(**options), ClustersLoss(**options, attraction=1.0)
     assert run(auto, SEPARATE, range(4), named=named) == run(clusters, SEPARATE, range(4), named=named)
     assert state_of(auto).sees
     assert auto.last is not None
@@ -397,7 +458,8 @@ def test_controls_are_rows_of_a_comparison() -> None:
     rows = compared_rows([])
     place = rows.index("clusters")
     assert rows[place : place + 3] == ["clusters", "clusters-shuffled", "clusters-kmeans"]
-    assert settings_of("clusters-kmeans") == ["shuffled"]
+    assert settings_of("clusters-kmeans") == ["attraction", "shuffled"]
+    assert NAMED_ROWS["auto-shuffled"] == ("clusters", {"attraction": 1.0, "shuffled": True})
 
 
 # In several processes.
@@ -407,7 +469,7 @@ def learn_together() -> dict[str, Any]:
     """Losses and states, each process with its part of every batch."""
     report = {}
     for named in (True, False):
-        loss, values = make(named=named, gather_distributed=True), []
+        loss, values = make(Clusters(attraction=1.0), named=named, gather_distributed=True), []
         for epoch in range(3):
             for views, ids in SEPARATE.batches(epoch):
                 rows = slice(0, 25) if processes.rank() == 0 else slice(25, BATCH)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import torch
 
-from pucl.contrast.correction import Correction, check_range
+from pucl.contrast.correction import Correction, ExtraPositives, check_range
 from pucl.contrast.objectives import softplus
 from pucl.contrast.pairs import Comparison
 from pucl.shapes import Float, Int, Tensor
@@ -106,6 +106,7 @@ class Pointwise(PointwiseWeights):
 
     Args:
         posterior: Returns r for the pairs of a comparison; see `PointwiseWeights.hidden`.
+        attract: Returns extra positives of a comparison; see `Correction.extra_positives`. None: none.
         tau_plus, most: See `PointwiseWeights`.
 
     Example:
@@ -116,6 +117,11 @@ class Pointwise(PointwiseWeights):
     """
 
     posterior: Callable[[Comparison], Float[Tensor, "anchor unlabelled"]]
+    attract: Callable[[Comparison], ExtraPositives] | None = None
+
+    def extra_positives(self, comparison: Comparison) -> ExtraPositives | None:
+        """The result of `attract`."""
+        return None if self.attract is None else self.attract(comparison)
 
     def hidden(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
         """The result of `posterior`."""

@@ -11,9 +11,10 @@ class Auto(Correction):
     r"""The correction without a prior that sees hidden positives; `Plain`, to the bit, while it sees none.
 
     There is nothing to set. The weights are :math:`w_i \propto 1 - r_i` with :math:`\omega = 0`, and at most half of
-    plain's sum is removed for an anchor. Today r comes from `Clusters`.
+    plain's sum is removed for an anchor. Today r comes from `Clusters`. Sure mates are attracted: together they weigh
+    as much as the given positive.
     """
 
     def start(self, samples: int | None) -> ClusterState:
-        """The state of `Clusters`."""
-        return Clusters().start(samples)
+        """The state of `Clusters` with attraction."""
+        return Clusters(attraction=1.0).start(samples)

@@ -5,10 +5,11 @@ two samples of one class, so here r comes from the samples: how often are both i
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import torch
 
-from pucl.contrast.correction import Correction, CorrectionState, StateReport, check_range
+from pucl.contrast.correction import Correction, CorrectionState, ExtraPositives, StateReport, check_range
 from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise
 from pucl.corrections.plain import Plain
@@ -32,6 +33,7 @@ FIRST_EPOCH = 2  # Features of the first epoch are those of a nearly untrained e
 OPENS = 0.55  # Agreement from which communities are used. Noise reaches 0.25, encoders too weak to help 0.43.
 SHUTS = 0.45  # Agreement below which they are no longer used: lower, or a weak encoder would switch to and fro.
 RECENT = 1 << 14  # Samples since the last epoch ended that are remembered if samples have no names.
+MATES = 8  # Most mates that an anchor attracts in a step. All of them do the same, and need more memory.
 MEASURED = 1 << 7  # Keys up to which the removed share is measured for every anchor; beyond, for a part, to save time.
 
 PARTITIONS = 2 * len(RESOLUTIONS)
@@ -51,6 +53,10 @@ class Clusters(Correction):
     with :math:`g_k(i)` the community of i by partition k. The square is closer to the share of such pairs that are of
     one class. At most half of plain's sum is removed for an anchor.
 
+    With `attraction`, the sure mates of an anchor are positives as well: unlabelled samples that all partitions have
+    together with it (r = 1), at most 8 of them. The weights of an anchor's mates sum to `attraction`; its given
+    positive weighs 1.
+
     This is `Plain`, to the bit, in the first two epochs, and as long as the partitions of two halves disagree: their
     adjusted Rand index must reach 0.55, and must not fall below 0.45 afterwards.
 
@@ -59,6 +65,11 @@ class Clusters(Correction):
     communities of the epoch before, by their embeddings.
     """
 
+    attraction: float = setting(
+        0.0,
+        "weight of all sure mates of an anchor, >= 0: unlabelled samples that every partition has together with it "
+        "become positives; a given positive weighs 1",
+    )
     shuffled: bool = setting(
         default=False,
         meaning="a control: shuffle the communities of the samples, which stay as many and as large",
@@ -68,6 +79,7 @@ class Clusters(Correction):
     )
 
     def __post_init__(self) -> None:
+        check_range("attraction", "the weight of sure mates", self.attraction, ">= 0", 0 <= self.attraction < inf)
         check_range("k", "the number of clusters", self.k, "at least 2", self.k is None or self.k >= 2)
 
     def start(self, samples: int | None) -> "ClusterState":
@@ -134,7 +146,14 @@ class ClusterState(CorrectionState):
             anchors, keys = comparison.sample_ids()
             return share_together(groups[anchors], groups[keys], comparison.unlabelled.dtype).square_()
 
-        return Pointwise(posterior=posterior, tau_plus=float(self.tau_plus))
+        def attract(comparison: Comparison) -> ExtraPositives:
+            return choose_mates(posterior(comparison), comparison, self.settings.attraction)
+
+        return Pointwise(
+            posterior=posterior,
+            attract=attract if self.settings.attraction else None,
+            tau_plus=float(self.tau_plus),
+        )
 
     def groups_of(self, pairs: Pairs) -> Int[Tensor, "sample partition"]:
         """A copy of the communities by sample; the last row is that of unknown samples, whose id is -1."""
@@ -304,6 +323,29 @@ def share_together(
     for own, other in zip(anchors.T, keys.T, strict=True):
         share += own[:, None] == other[None, :]
     return share.div_(anchors.shape[1])
+
+
+def choose_mates(hidden: Float[Tensor, "anchor unlabelled"], comparison: Comparison, weight: float) -> ExtraPositives:
+    """Sure mates of each anchor, at most `MATES` of them, whose weights sum to `weight`; none if it has no mates.
+
+    The choice is arbitrary and can be repeated: it is made by the ids of the samples.
+
+    Args:
+        hidden: r of each pair. Sure mates have an r of 1.
+        comparison: The pairs.
+        weight: Weight of all mates of an anchor.
+    """
+    sure = hidden >= 1
+    if comparison.mask is not None:
+        sure &= comparison.mask
+    anchors, keys = comparison.sample_ids()
+    # The square makes it irregular, the prime bounds it: each anchor has an order of its own.
+    order = (anchors[:, None] * 40_503 + keys * 30_011).remainder_(65_521).square_().remainder_(65_521)
+    order = order * len(keys) + torch.arange(len(keys), device=keys.device)  # Views of one sample are not tied.
+    last = torch.iinfo(order.dtype).max
+    first = order.masked_fill_(~sure, last).topk(min(MATES, len(keys)), dim=1, largest=False)
+    chosen = (first.values < last).to(hidden.dtype)
+    return ExtraPositives(first.indices, chosen * weight / chosen.sum(dim=1, keepdim=True).clamp_min(1))
 
 
 def known_ids(ids: Int[Tensor, " anchor"] | None) -> Int[Tensor, " anchor"]:

@@ -17,6 +17,8 @@ class ClustersLoss(ContrastiveLoss):
         samples: Number of samples in the data. Then pass ``ids`` from 0 to samples - 1 in each call: every sample is
             remembered over the epochs, which sees better. None (default): the samples since the epoch began are
             remembered, 16,384 at most.
+        attraction: Weight of all sure mates of an anchor, >= 0. They become positives; a given positive weighs 1. 0
+            (default): none.
         shuffled: A control: the same communities, of other samples.
         k: A control: k-means with this many clusters in place of communities. None (default): communities.
         temperature, ..., streaming: The keywords of all losses; see `ContrastiveLoss`. A memory bank needs `samples`.
@@ -33,6 +35,7 @@ class ClustersLoss(ContrastiveLoss):
         self,
         samples: int | None = None,
         *,
+        attraction: float = 0.0,
         shuffled: bool = False,
         k: int | None = None,
         temperature: float = 0.5,
@@ -44,7 +47,7 @@ class ClustersLoss(ContrastiveLoss):
         streaming: bool | None = None,
     ) -> None:
         super().__init__(
-            Clusters(shuffled=shuffled, k=k),
+            Clusters(attraction=attraction, shuffled=shuffled, k=k),
             temperature=temperature,
             memory_bank_size=memory_bank_size,
             gather_distributed=gather_distributed,
@@ -60,7 +63,8 @@ class AutoLoss(ContrastiveLoss):
     """The loss with nothing to set: it corrects what it can see, and is `NTXentLoss`, to the bit, until it sees.
 
     Call ``loss.end_epoch()`` after each epoch. It returns a report, whose sentence says what is believed, or why
-    nothing is corrected. At most half of plain's sum is removed for any anchor. See `pucl.corrections.Auto`.
+    nothing is corrected. At most half of plain's sum is removed for any anchor. Its sure mates become positives that
+    weigh as much as the given one. See `pucl.corrections.Auto`.
 
     Args:
         samples: Number of samples in the data. Then pass ``ids`` from 0 to samples - 1 in each call; every sample is
