@@ -14,7 +14,7 @@ from pathlib import Path
 from pucl.commands.experiments import add_experiment, finish, print_table
 from pucl.config import PLAIN, check_once, choose
 from pucl.texts import say
-from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, chosen_subjects, final_part, part_name
+from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, final_part
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,8 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", default="", metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)")
-    parser.add_argument("--frameworks", default="", metavar="NAME,...", help="some of the frameworks (default: all)")
+    parser.add_argument(
+        "--parts", default=",".join(SUBJECTS), metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)"
+    )
     parser.add_argument(
         "--rows", default=",".join(ROWS), metavar="NAME,...", help="some of the rows, plain included (default: all)"
     )
@@ -38,21 +39,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    rows, data, frameworks = (
-        [name for name in given.split(",") if name] for given in (arguments.rows, arguments.data, arguments.frameworks)
-    )
+    rows, parts = ([name for name in given.split(",") if name] for given in (arguments.rows, arguments.parts))
     check_once("rows are what is compared", rows)
+    check_once("parts are frameworks with data", parts)
+    for part in parts:
+        choose("part", part, SUBJECTS)
     for row in rows:
         choose("row", row, ROWS)
     if PLAIN not in rows:
         raise ValueError(f"all rows are compared with {PLAIN}: expected it among the rows, got {', '.join(rows)}")
-    subjects = chosen_subjects(data, frameworks)
+    subjects = [SUBJECTS[part] for part in parts]
     out = arguments.out or Path("runs/study")
     say("First the temperatures, chosen on validation images:")
-    choice = print_table([choice_part(*each, rows) for each in subjects], out / "choice", arguments)
-    best = {part_name(*each): best_temperatures(choice, part_name(*each), rows) for each in subjects}
+    choice = print_table([choice_part(subject, rows) for subject in subjects], out / "choice", arguments)
+    best = {subject.name: best_temperatures(choice, subject.name, rows) for subject in subjects}
     say("\nThen the rows, on test images:")
-    final = print_table([final_part(*each, best[part_name(*each)]) for each in subjects], out / "rows", arguments)
+    final = print_table([final_part(subject, best[subject.name]) for subject in subjects], out / "rows", arguments)
     return finish(out / "rows", arguments, [*choice.failed, *final.failed])
 
 

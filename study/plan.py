@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, SettingValue, choose
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, SettingValue
 from pucl.frameworks.recipes import recipe
 from pucl.runs.tables import Part, Table, configure_row
 
@@ -37,85 +37,64 @@ YARDSTICK = "retrieval"
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """Data, and the size at which it is measured.
+    """A part of the table: a framework and data, and the size at which they are measured.
 
     Args:
+        framework: What is trained.
         data: Name of the data.
-        frameworks: What it is trained with.
         seeds: Number of seeds.
         recipe: The recipe that the settings start from; None for that of a first look.
         changes: Changes to the recipe.
     """
 
+    framework: str
     data: str
-    frameworks: tuple[str, ...]
     seeds: int
     recipe: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
 
-    def config(self, framework: str, row: str, temperature: float | None = None, **changes: Any) -> RunConfig:
+    @property
+    def name(self) -> str:
+        """The name of the part."""
+        return f"{self.framework}-{self.data}"
+
+    def config(self, row: str, temperature: float | None = None, **changes: Any) -> RunConfig:
         """The configuration of a row; without a temperature that of the reference."""
         if temperature is not None:
             changes["temperature"] = temperature
-        base = recipe(framework, self.data, self.recipe, **({"monitor": 0} | self.changes | changes))
+        base = recipe(self.framework, self.data, self.recipe, **({"monitor": 0} | self.changes | changes))
         return configure_row(base, row, ROWS.get(row, {}))
 
-    def reference_temperature(self, framework: str) -> float:
+    @property
+    def reference_temperature(self) -> float:
         """The temperature of the framework's reference program."""
-        return float(self.config(framework, PLAIN).as_json()["temperature"])
+        return float(self.config(PLAIN).as_json()["temperature"])
 
+
+FASHION: dict[str, Any] = {"recipe": "small", "changes": {"limit": 3000, "epochs": 20, "width": 16}}
 
 SUBJECTS = {
-    subject.data: subject
+    subject.name: subject
     for subject in (
-        Subject(data="digits", frameworks=("simclr", "moco"), seeds=5),
-        Subject(
-            data="fashion-mnist",
-            frameworks=("simclr", "moco"),
-            seeds=5,
-            recipe="small",
-            changes={"limit": 3000, "epochs": 20, "width": 16},
-        ),
+        Subject(framework="simclr", data="digits", seeds=5),
+        Subject(framework="moco", data="digits", seeds=5),
+        Subject(framework="simclr", data="fashion-mnist", seeds=5, **FASHION),
+        Subject(framework="moco", data="fashion-mnist", seeds=5, **FASHION),
     )
 }
+"""What is measured, by name."""
 
 
-def chosen_subjects(data: Sequence[str], frameworks: Sequence[str]) -> list[tuple[Subject, str]]:
-    """Data and framework of each part.
-
-    Args:
-        data: Names of `SUBJECTS`; empty for all.
-        frameworks: Names of frameworks; empty for all.
-    """
-    for name in data:
-        choose("subject", name, SUBJECTS)
-    found = [
-        (subject, framework)
-        for subject in SUBJECTS.values()
-        for framework in subject.frameworks
-        if (not data or subject.data in data) and (not frameworks or framework in frameworks)
-    ]
-    if not found:
-        known = ", ".join(f"{subject.data} with {' and '.join(subject.frameworks)}" for subject in SUBJECTS.values())
-        raise ValueError(f"parts are data with a framework: expected some of {known}, got {', '.join(frameworks)}")
-    return found
-
-
-def part_name(subject: Subject, framework: str) -> str:
-    """The name of a part of the table."""
-    return f"{framework}-{subject.data}"
-
-
-def choice_part(subject: Subject, framework: str, rows: Sequence[str]) -> Part:
+def choice_part(subject: Subject, rows: Sequence[str]) -> Part:
     """Each row at each temperature, tested on validation images."""
     return Part(
-        name=part_name(subject, framework),
+        name=subject.name,
         rows={
-            f"{row} at {temperature:g}": subject.config(framework, row, temperature, validation=True, probes=YARDSTICK)
+            f"{row} at {temperature:g}": subject.config(row, temperature, validation=True, probes=YARDSTICK)
             for row in rows
             for temperature in TEMPERATURES
         },
-        base=f"{PLAIN} at {subject.reference_temperature(framework):g}",
+        base=f"{PLAIN} at {subject.reference_temperature:g}",
         seeds=1,
         yardstick=YARDSTICK,
     )
@@ -131,16 +110,16 @@ def best_temperatures(choice: Table, part: str, rows: Sequence[str]) -> dict[str
     return best
 
 
-def final_part(subject: Subject, framework: str, best: Mapping[str, float]) -> Part:
+def final_part(subject: Subject, best: Mapping[str, float]) -> Part:
     """Each row at plain's best temperature, and at its own best one where that is another."""
-    rows = {UNTRAINED: subject.config(framework, UNTRAINED)}
+    rows = {UNTRAINED: subject.config(UNTRAINED)}
     for row, temperature in best.items():
-        rows[row] = subject.config(framework, row, best[PLAIN])
-        others = {temperature, subject.reference_temperature(framework)} if row == PLAIN else {temperature}
+        rows[row] = subject.config(row, best[PLAIN])
+        others = {temperature, subject.reference_temperature} if row == PLAIN else {temperature}
         for other in others - {best[PLAIN]}:
-            rows[f"{row} at {other:g}"] = subject.config(framework, row, other)
+            rows[f"{row} at {other:g}"] = subject.config(row, other)
     return Part(
-        name=part_name(subject, framework),
+        name=subject.name,
         rows=rows,
         base=PLAIN,
         seeds=subject.seeds,

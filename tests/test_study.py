@@ -11,26 +11,26 @@ from study import plan
 from study.__main__ import main
 
 TINY = plan.Subject(
+    framework="simclr",
     data="digits",
-    frameworks=("simclr",),
     seeds=2,
     changes={"epochs": 1, "width": 4, "image_size": 8, "limit": 128, "probes": "retrieval,knn"},
 )
 
 
 def test_choices_are_made_on_validation_images_only() -> None:
-    for subject, framework in plan.chosen_subjects((), ()):
-        for config in plan.choice_part(subject, framework, list(plan.ROWS)).rows.values():
+    for subject in plan.SUBJECTS.values():
+        for config in plan.choice_part(subject, list(plan.ROWS)).rows.values():
             assert isinstance(config, ImageConfig)
             assert config.validation
         best = dict.fromkeys(plan.ROWS, 0.2)
-        for config in plan.final_part(subject, framework, best).rows.values():
+        for config in plan.final_part(subject, best).rows.values():
             assert isinstance(config, ImageConfig)
             assert not config.validation
 
 
 def test_rows_are_measured_at_plains_temperature_and_at_their_own() -> None:
-    part = plan.final_part(plan.SUBJECTS["digits"], "simclr", {PLAIN: 1.0, "pucl": 0.2, "oracle": 1.0})
+    part = plan.final_part(plan.SUBJECTS["simclr-digits"], {PLAIN: 1.0, "pucl": 0.2, "oracle": 1.0})
     temperatures = {row: config.as_json()["temperature"] for row, config in part.rows.items()}
     del temperatures["untrained"]
     assert temperatures == {PLAIN: 1.0, "plain at 0.5": 0.5, "pucl": 1.0, "pucl at 0.2": 0.2, "oracle": 1.0}
@@ -38,9 +38,9 @@ def test_rows_are_measured_at_plains_temperature_and_at_their_own() -> None:
 
 @pytest.mark.slow
 def test_one_command_makes_both_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "SUBJECTS", {"digits": TINY})
+    monkeypatch.setitem(plan.SUBJECTS, "simclr-digits", TINY)
     monkeypatch.setattr(plan, "TEMPERATURES", (0.2, 0.5))
-    command = ["--rows=plain,oracle", f"--out={tmp_path}", "--workers=1", "--no-page"]
+    command = ["--parts=simclr-digits", "--rows=plain,oracle", f"--out={tmp_path}", "--workers=1", "--no-page"]
     assert main(command) == 0
     choice, final = (json.loads((tmp_path / name / "table.json").read_text()) for name in ("choice", "rows"))
     scores = {line["name"]: line["scores"]["retrieval"]["mean"] for line in choice["data"]["simclr-digits"]["lines"]}
