@@ -195,6 +195,20 @@ def test_dense_equals_streaming(form: str, temperature: float) -> None:
     torch.testing.assert_close(results[0], results[1], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dense_equals_streaming_where_similarities_are_ends_of_bins(dtype: torch.dtype) -> None:
+    """Cosines of codes of 64 signs are multiples of 1/32. Equal codes have 1, and opposite ones -1."""
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randint(2, (600, 64), generator=generator).to(dtype) * 2 - 1  # More than a tile.
+    codes[1::3] = codes[::3]
+    codes[2::3] = -codes[::3]
+    table = torch.rand(64, generator=generator, dtype=torch.float64).sort().values
+    pairs = pair_views([codes, codes.flip(0)], temperature=0.5)
+    dense, streaming = (loss_of(pairs, PointwiseTable(table=table), streaming=way) for way in (False, True))
+    assert (dense - loss_of(pairs, Plain(), streaming=False)).abs().max() > 0.01
+    torch.testing.assert_close(dense, streaming, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0)
+
+
 @both_ways
 def test_an_anchor_whose_samples_are_all_removed_has_no_negative_term(streaming: bool) -> None:
     pairs = pair_views([view.requires_grad_() for view in related_views(4, 3)])

@@ -16,6 +16,7 @@ from pucl.shapes import Bool, Float, Int, Tensor
 
 BINS = 64  # Bins of similarity from -1 to 1.
 SEEN = 32  # Unlabelled samples of an anchor that are counted in a step: all of them would take longer than the loss.
+ANCHORS = 1024  # Anchors that are counted at once: larger blocks take time for memory that is new each time.
 LARGEST = 0.5  # A larger estimate of tau' means that the encoder does not separate positives from the rest.
 
 
@@ -101,14 +102,19 @@ class RatioState(CorrectionState):
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
         """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
-        reading = self.read(pairs)
-        rows = [self._count(comparison, reading) for comparison in self._some(pairs).comparisons()]
-        seen = torch.cat(rows)
-        return seen if pairs.copies is None else seen * pairs.copies.to(seen.dtype)[:, None]
+        reading, some = self.read(pairs), self._some(pairs)
+        anchors = len(pairs.query)
+        seen = torch.zeros(anchors, 2 * BINS + 3, device=pairs.query.device)
+        for start in range(0, anchors, ANCHORS):
+            rows = slice(start, min(start + ANCHORS, anchors))
+            self._count(some.rows(rows).comparison(), reading, seen[rows])
+        return seen if pairs.copies is None else seen.mul_(pairs.copies[:, None])
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:  # noqa: ARG002
         """Add the counts to the histograms, and compute the table anew."""
-        positive, unlabelled, removed = seen.sum(dim=0).split([BINS, BINS, 3])
+        counts, removed = seen.split([2 * BINS, 3], dim=1)
+        positive, unlabelled = counts.sum(dim=0).double().split(BINS)  # Whole numbers, which float32 adds exactly.
+        removed = removed.double().sum(dim=0)
         kept = 0.5 ** (positive.sum() / self.settings.half_life)
         self.positive.mul_(kept).add_(positive)
         self.unlabelled.mul_(kept).add_(unlabelled)
@@ -161,21 +167,19 @@ class RatioState(CorrectionState):
             period=0,
         )
 
-    def _count(self, comparison: Comparison, reading: Correction) -> Float[Tensor, "anchor number"]:
-        counts = [
-            _histograms(bins_of(comparison.positive, comparison, BINS), comparison.positive_mask),
-            _histograms(bins_of(comparison.unlabelled, comparison, BINS), comparison.mask),
-        ]
-        removed = counts[0].new_zeros(len(comparison.positive), 3)
+    def _count(self, comparison: Comparison, reading: Correction, seen: Float[Tensor, "anchor number"]) -> None:
+        """Fill in the rows of `see` for these anchors, which are zeros."""
+        positive, unlabelled, removed = seen.split([BINS, BINS, 3], dim=1)
+        _add_counts(positive, bins_of(comparison.positive, comparison, BINS), comparison.positive_mask)
+        _add_counts(unlabelled, bins_of(comparison.unlabelled, comparison, BINS), comparison.mask)
         removed[:, 2] = 1
         if isinstance(reading, PointwiseTable):
             _, removed[:, 0], removed[:, 1] = reading.removal(comparison)
-        return torch.cat([*counts, removed], dim=1)
 
 
-def _histograms(
-    bins: Int[Tensor, "anchor sample"], mask: Bool[Tensor, "anchor sample"] | None
-) -> Float[Tensor, "anchor bin"]:
-    """How often each anchor has each bin."""
-    once = torch.ones_like(bins, dtype=torch.float64) if mask is None else mask.double()
-    return once.new_zeros(len(bins), BINS).scatter_add_(1, bins, once)
+def _add_counts(
+    counts: Float[Tensor, "anchor bin"], bins: Int[Tensor, "anchor sample"], mask: Bool[Tensor, "anchor sample"] | None
+) -> None:
+    """Count how often each anchor has each bin."""
+    once = counts.new_ones(bins.shape) if mask is None else mask.to(counts.dtype)
+    counts.scatter_add_(1, bins, once)

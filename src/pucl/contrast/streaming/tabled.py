@@ -21,6 +21,9 @@ from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
 from pucl.shapes import Float, Tensor
 
+PADS = 2  # Entries that are repeated at each end of the table.
+NEAREST, ZEROS = 1, 0  # Numbers of these modes in torch's operator.
+
 
 def fit(pairs: Pairs) -> bool:
     """Whether logits are cosines divided by a temperature, and all anchors have the same unlabelled samples."""
@@ -39,11 +42,8 @@ def average(
     bounded = pairs.bound <= SAFE_EXPONENT
     mirrored = pairs.symmetric and bounded and left.mask is None
     table = correction.table.to(query)
-    # Entry 0 is for excluded pairs, whose logit is -inf.
-    table = torch.cat([table.new_zeros(1), table])
-    per_logit = torch.as_tensor(pairs.temperature, dtype=query.dtype, device=query.device).detach()
-    per_logit = per_logit * ((len(table) - 1) / 2)
-    sums = pointwise_sums(query, key.detach() if mirrored else key, table, per_logit, mirrored, bounded, *left)
+    temperature = torch.as_tensor(pairs.temperature, dtype=query.dtype, device=query.device).detach()
+    sums = pointwise_sums(query, key.detach() if mirrored else key, table, temperature, mirrored, bounded, *left)
     plain, removed, hidden, highest = sums.unbind()
     share = removed.detach() / torch.where(plain > 0, plain, 1.0).detach()
     scale = torch.ones_like(share)
@@ -60,7 +60,7 @@ def pointwise_sums(
     query: Tensor,
     key: Tensor,
     table: Tensor,
-    per_logit: Tensor,
+    temperature: Tensor,
     mirrored: bool,
     bounded: bool,
     query_ids: Tensor | None,
@@ -71,11 +71,11 @@ def pointwise_sums(
     """Sums over each anchor's keys of h, of r h and of r, and below them the highest logit.
 
     h is exp(logit - highest); with `bounded` the highest is taken for 0. r is the entry of the table for the
-    similarity: entry 1 begins at similarity -1, and a similarity is `per_logit` times the logit in units of entries.
+    similarity, which is the logit times the temperature.
     """
     sums = query.new_zeros(3, len(query))
     highest = query.new_full((len(query),), 0.0 if bounded else -math.inf)
-    look_up, ones = _LookUp(query, key, table, per_logit), query.new_ones(tiles.TILE)
+    look_up, ones = _LookUp(query, key, table, temperature), query.new_ones(tiles.TILE)
     left = LeftOut(query_ids, key_ids, mask, period)
     for rows, columns, logits in tiles.each(query, key, left, mirrored=mirrored):
         hidden = look_up(logits)
@@ -100,7 +100,7 @@ def pointwise_sums_backward(
     query: Tensor,
     key: Tensor,
     table: Tensor,
-    per_logit: Tensor,
+    temperature: Tensor,
     mirrored: bool,
     bounded: bool,
     query_ids: Tensor | None,
@@ -117,20 +117,21 @@ def pointwise_sums_backward(
     highest = sums[-1]
     # d (sum of h)_i / d logit_ij = h_ij, and d (sum of r h)_i / d logit_ij = r_ij h_ij.
     of_plain, of_removed = gradient[0], gradient[1]
-    look_up, buffer = _LookUp(query, key, table, per_logit), tiles.buffer(query, key, needed=mirrored)
+    look_up = _LookUp(query, key, table, temperature)
+    buffers = [tiles.buffer(query, key, needed=mirrored) for _ in range(2)]
     left = LeftOut(query_ids, key_ids, mask, period)
     for rows, columns, logits in tiles.each(query, key, left, mirrored=mirrored):
-        factor = look_up(logits)
+        hidden = look_up(logits)
         if not bounded:
             logits.sub_(highest[rows, None])
         terms = logits.exp_()
         if mirrored:
-            both = tiles.view(buffer, terms.shape)
-            factor.mul_(torch.add(of_removed[rows, None], of_removed[None, columns], out=both))
-            factor.add_(torch.add(of_plain[rows, None], of_plain[None, columns], out=both))
+            plain, removed = (tiles.view(memory, terms.shape) for memory in buffers)
+            torch.add(of_plain[rows, None], of_plain[None, columns], out=plain)
+            torch.add(of_removed[rows, None], of_removed[None, columns], out=removed)
         else:
-            factor.mul_(of_removed[rows, None]).add_(of_plain[rows, None])
-        slopes = terms.mul_(factor)
+            plain, removed = of_plain[rows, None], of_removed[rows, None]
+        slopes = terms.mul_(torch.addcmul(plain, hidden, removed, out=hidden))
         add_gradients(gradients, slopes, query, key, rows, columns, mirrored=mirrored)
     return gradients
 
@@ -144,18 +145,26 @@ connect(pointwise_sums, pointwise_sums_backward)
 
 
 class _LookUp:
-    """r of every logit of a tile, in one buffer that all tiles share."""
+    """r of every logit of a tile.
 
-    def __init__(self, query: Tensor, key: Tensor, table: Tensor, per_logit: Tensor) -> None:
-        self.table, self.per_logit = table, float(per_logit)
-        self.middle = table.new_tensor((len(table) - 1) / 2 + 1)
-        self.entries = tiles.buffer(query, key)
-        self.indices = torch.empty_like(self.entries, dtype=torch.int64)
+    The table is a picture of one row, and r is its nearest pixel: of all ways to look up, this one is vectorised and
+    uses all threads. Coordinates of pictures go from -1 to 1, as similarities do. Beyond that the last entry follows
+    `PADS` times, since rounding makes some cosines larger than 1. Beyond those it is 0, also at -inf, the logit of
+    excluded pairs.
+    """
+
+    def __init__(self, query: Tensor, key: Tensor, table: Tensor, temperature: Tensor) -> None:
+        self.picture = torch.cat([table[:1].expand(PADS), table, table[-1:].expand(PADS)])
+        self.per_logit = float(temperature) * len(table) / len(self.picture)
+        # The end of a bin belongs to the next one, as in `bins_of`.
+        self.shift = table.new_tensor(8 * torch.finfo(table.dtype).eps)
+        self.memory = tiles.buffer(query, key)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        entries, indices = (tiles.view(memory, logits.shape) for memory in (self.entries, self.indices))
-        torch.add(self.middle, logits, alpha=self.per_logit, out=entries).clamp_(0, len(self.table) - 1)
-        indices.copy_(entries)  # Rounds towards zero.
-        # Of all ways to look up, this one uses all threads.
-        torch.gather(self.table.expand(len(logits), -1), 1, indices, out=entries)
-        return entries
+        height, width = logits.shape
+        across = torch.add(self.shift, logits, alpha=self.per_logit, out=tiles.view(self.memory, logits.shape))
+        # A picture for each row, since threads share pictures. There is one row of pixels, so that any coordinate will
+        # do for down: the same as for across.
+        pixels = across.as_strided((height, 1, width, 2), (width, width, 1, 0))
+        pictures = self.picture.expand(height, 1, 1, -1)
+        return torch.grid_sampler_2d(pictures, pixels, NEAREST, ZEROS, align_corners=False).view(height, width)
