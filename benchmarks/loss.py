@@ -55,6 +55,7 @@ NOISE = 0.5  # Makes the cosine of two views about 0.9, so that no anchor is at 
 WARM_UP_BATCH = 32
 FLOAT = 4  # Bytes of a float32.
 DENSE_MATRICES = 8  # Matrices of logits, ranks and gradients that Ring holds at one time; the others hold about 6.
+YARDSTICKS = ("products", "plain")  # Contenders that compute no loss, or another one.
 AGREEMENT = 1e-4  # Relative difference up to which two losses count as equal in float32.
 
 
@@ -110,7 +111,10 @@ class LossSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LossRow(Row):
-    """One loss at one batch size. Contenders: ``"dense"``, ``"streaming"``, ``"products"`` (bare), and peers.
+    """One loss at one batch size.
+
+    Contenders: ``"dense"``, ``"streaming"``, ``"products"`` (bare), and peers; beside a corrected loss ``"plain"``, the
+    plain loss, streaming.
 
     Args:
         loss: Name of the loss.
@@ -139,7 +143,7 @@ class LossReport(Report):
         """One line per loss and batch size."""
         peers = [name for name in PEERS if any(name in row.contenders for row in self.rows)]
         header = ["loss", "batch", "dense ms", "stream ms", "dense/stream", *[f"{peer} ms" for peer in peers]]
-        header += ["stream/products", "dense MB", "stream MB"]
+        header += ["stream/products", "stream/plain", "dense MB", "stream MB"]
         lines = [
             [
                 row.loss,
@@ -149,6 +153,7 @@ class LossReport(Report):
                 row.ratio("dense/streaming"),
                 *[row.time(peer) for peer in peers],
                 row.ratio("streaming/products"),
+                row.ratio("streaming/plain"),
                 row.memory("dense"),
                 row.memory("streaming"),
             ]
@@ -206,7 +211,7 @@ def find_peers() -> tuple[list[str], dict[str, str]]:
 
 
 def _measure_case(loss: str, batch: int, peers: Collection[str], settings: LossSettings) -> LossRow:
-    names = ["dense", "streaming", *peers, "products"]
+    names = ["dense", "streaming", *peers, "products", *(["plain"] if loss != "plain" else [])]
     contenders = {name: Figures(skipped=_why_skip(name, batch, settings)) for name in names}
     running = [name for name in names if contenders[name].skipped is None]
     views = make_views(batch, settings.dim)
@@ -218,30 +223,31 @@ def _measure_case(loss: str, batch: int, peers: Collection[str], settings: LossS
 
     timings = interleave({name: keeping_value(name) for name in running}, seconds=settings.seconds)
     for name in running:
-        value = values[name]
+        value = None if name in YARDSTICKS else values[name]
         contenders[name] = replace(timings.figures(name), loss=None if value is None else value.item())
-        if settings.memory and name != "products":
+        if settings.memory and name not in YARDSTICKS:
             case = {"contender": name, "loss": loss, "batch": batch, "dim": settings.dim}
             case |= {"temperature": settings.temperature, "threads": settings.threads}
             contenders[name] = replace(contenders[name], peak=peak_in_child(f"{__name__}:ready_step", case))
     ratios = {
         f"{name}/streaming": timings.ratio(name, "streaming")
         for name in running
-        if name not in ("streaming", "products")
+        if name not in ("streaming", *YARDSTICKS)
     }
+    ratios |= {f"streaming/{name}": timings.ratio("streaming", name) for name in running if name in YARDSTICKS}
     return LossRow(
         loss=loss,
         batch=batch,
         rounds=timings.rounds,
         floored=floored_share(loss, batch, settings),
         contenders=contenders,
-        ratios=ratios | {"streaming/products": timings.ratio("streaming", "products")},
+        ratios=ratios,
     )
 
 
 def _why_skip(contender: str, batch: int, settings: LossSettings) -> str | None:
     """Why a contender cannot run at this batch size; None if it can."""
-    if contender in ("streaming", "products"):
+    if contender in ("streaming", *YARDSTICKS):
         return None
     cubic = contender in PEERS and PEERS[contender].cubic
     if cubic and batch > settings.peer_limit:
@@ -271,7 +277,8 @@ def make_step(
     if contender in PEERS:
         compute = PEERS[contender].load(temperature)
     else:
-        compute = LOSSES[loss](temperature=temperature, streaming=contender == "streaming")
+        name = "plain" if contender == "plain" else loss
+        compute = LOSSES[name](temperature=temperature, streaming=contender != "dense")
 
     def step() -> Tensor:
         for view in views:

@@ -38,10 +38,7 @@ def repeat_loss(comparisons: list[Pairs], training: Training[Any]) -> list[Pairs
     Returns:
         The comparisons with embeddings that hold gradients.
     """
-    leaves = [
-        replace(pairs, query=_leaf(pairs.query), key=_leaf(pairs.key), positive=_leaf(pairs.positive))
-        for pairs in comparisons
-    ]
+    leaves = [with_leaves(pairs) for pairs in comparisons]
     losses = []
     for pairs in leaves:
         correction = training.correction if training.learnt is None else training.learnt.read(pairs)
@@ -49,6 +46,11 @@ def repeat_loss(comparisons: list[Pairs], training: Training[Any]) -> list[Pairs
         losses.append(outcome.loss.mean())
     torch.stack(losses).sum().backward()
     return leaves
+
+
+def with_leaves(pairs: Pairs) -> Pairs:
+    """The same pairs, with embeddings that hold gradients of their own."""
+    return replace(pairs, query=_leaf(pairs.query), key=_leaf(pairs.key), positive=_leaf(pairs.positive))
 
 
 def _leaf(tensor: Tensor) -> Tensor:

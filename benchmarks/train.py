@@ -1,4 +1,4 @@
-"""Time and memory of a training step on images, compared with the bare encoder, and the time of views.
+"""Time and memory of a training step on images, compared with the bare encoder; the time of views, and what auto adds.
 
 The baseline is the bare encoder: forward and backward with the same tensors and the same gradients as in the step, and
 nothing else. MoCo's forward pass of the key encoder is part of the baseline, and a batch that the framework encodes in
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.learning import LearningCost, measure_learning
 from benchmarks.memory import Step, peak_in_child
 from benchmarks.options import Settings, option
 from benchmarks.report import Report, Row, figure
@@ -20,7 +21,8 @@ from benchmarks.steps import Seen, repeat_loss, watch
 from benchmarks.timing import MOST, interleave, torch_threads
 from benchmarks.views import ViewsCost, measure_views
 from pucl.config import choose
-from pucl.corrections import PUCL
+from pucl.contrast.correction import Correction
+from pucl.corrections import PUCL, Plain
 from pucl.devices import usable_cores
 from pucl.frameworks import FRAMEWORKS, build_framework
 from pucl.frameworks.moco import MoCo
@@ -57,6 +59,8 @@ class TrainSettings(Settings):
     seconds: float = option(60.0, "about how long each framework is timed with each encoder")
     memory: bool = option(True, "measure peak memory too, each in a new process")
     views: bool = option(True, "time views against Pillow's")
+    auto: bool = option(True, "time what the correction auto adds to a step of SimCLR")
+    epoch: int = option(50_000, "samples in an epoch, for auto's share of its end")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,15 +96,17 @@ class TrainRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainReport(Report):
-    """All rows and the views.
+    """All rows, the views, and what auto adds.
 
     Args:
         rows: One for each framework and encoder.
+        learning: What auto adds to a step with each encoder; empty if that was not timed.
         views: With one thread and with all threads; empty if views were not timed.
         views_missing: Why views could not be timed; None if they were, or were not asked for.
     """
 
     rows: list[TrainRow]
+    learning: list[LearningCost]
     views: list[ViewsCost]
     views_missing: str | None
 
@@ -126,8 +132,9 @@ class TrainReport(Report):
         return table([header, *lines])
 
     def notes(self) -> list[str]:
-        """The time of views, and what is missing."""
+        """What auto adds, the time of views, and what is missing."""
         notes = [note for row in self.rows for note in row.notes(f"{row.framework} with {row.encoder}")]
+        notes += [cost.sentence() for cost in self.learning]
         notes += [
             f"Views of {cost.batch} images take {figure(cost.ours.median)} ms with {counted(cost.threads, 'thread')}: "
             f"{cost.speedup} times as fast as Pillow, image by image, with one ({figure(cost.pillow.median)} ms), and "
@@ -140,13 +147,14 @@ class TrainReport(Report):
 
 
 def measure_training(settings: TrainSettings, progress: Callable[[str], object]) -> TrainReport:
-    """Time of a training step and its parts compared with the bare encoder, and of views compared with Pillow."""
+    """Time of a training step and its parts compared with the bare encoder, of views, and of what auto adds."""
     cases = [(framework, encoder) for framework in settings.frameworks for encoder in settings.encoders]
     rows = []
     with torch_threads(settings.threads):
         for number, (framework, encoder) in enumerate(cases, start=1):
             progress(f"{number} of {len(cases)}: {framework} with {encoder} at batch {settings.batch_size}")
             rows.append(_measure_case(framework, encoder, settings))
+        learning = [_measure_auto(encoder, settings, progress) for encoder in settings.encoders if settings.auto]
     views, missing = [], None
     try:
         for threads in sorted({1, settings.threads}) if settings.views else ():
@@ -155,7 +163,7 @@ def measure_training(settings: TrainSettings, progress: Callable[[str], object])
             views.append(measure_views(settings.batch_size, settings.size, seconds=seconds, threads=threads))
     except ModuleNotFoundError as error:
         missing = str(error)
-    return TrainReport(rows=rows, views=views, views_missing=missing)
+    return TrainReport(rows=rows, learning=learning, views=views, views_missing=missing)
 
 
 def _measure_case(framework: str, encoder: str, settings: TrainSettings) -> TrainRow:
@@ -181,7 +189,22 @@ def _measure_case(framework: str, encoder: str, settings: TrainSettings) -> Trai
     )
 
 
-def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -> Training[Tensor]:
+def _measure_auto(encoder: str, settings: TrainSettings, progress: Callable[[str], object]) -> LearningCost:
+    progress(f"what auto adds to a step of simclr with {encoder}")
+    case: dict[str, Any] = {"encoder": encoder, "batch_size": settings.batch_size, "size": settings.size}
+    training = make_training(framework="simclr", **case, correction=Plain())
+    return measure_learning(
+        training.advance,
+        encoder=encoder,
+        batch=settings.batch_size,
+        samples=settings.epoch,
+        seconds=settings.seconds,
+    )
+
+
+def make_training(
+    *, framework: str, encoder: str, batch_size: int, size: int, correction: Correction | None = None
+) -> Training[Tensor]:
     """A training as `pucl train` sets it up, with PUCL and Adam, on random images, before its first step."""
     samples = BATCHES * batch_size
     config = recipe(framework, "noise", encoder=encoder, batch_size=batch_size)
@@ -197,7 +220,7 @@ def make_training(*, framework: str, encoder: str, batch_size: int, size: int) -
         trained,
         make_optimiser("adam", module.parameters(), LEARNING_RATE, weight_decay=config.weight_decay),
         ImageSet(np.random.default_rng(SEED).integers(256, size=(samples, 3, size, size), dtype=np.uint8)),
-        PUCL(),
+        PUCL() if correction is None else correction,
         Plan(epochs=MOST, batch_size=batch_size, learning_rate=LEARNING_RATE),
     )
 

@@ -120,6 +120,8 @@ def benchmark_table(record: dict[str, Any]) -> list[str]:
     """One row per loss and batch size."""
     header = ["loss", "batch", "dense, ms", "streaming, ms", "dense / streaming", "streaming / products"]
     header += ["dense, MB", "streaming, MB", "pytorch-metric-learning, ms"]
+    beside_plain = any("streaming/plain" in row["ratios"] for row in record["rows"])  # Older records have none.
+    header += ["streaming / plain streaming"] if beside_plain else []
     table = []
     for row in record["rows"]:
         by_name, ratios = row["contenders"], row["ratios"]
@@ -128,6 +130,7 @@ def benchmark_table(record: dict[str, Any]) -> list[str]:
         cells += [ratio(ratios.get(name)) for name in ("dense/streaming", "streaming/products")]
         cells += [megabytes(by_name.get(name)) for name in ("dense", "streaming")]
         cells += [milliseconds(by_name.get("pml"))]
+        cells += [ratio(ratios.get("streaming/plain"))] if beside_plain else []
         table.append(cells)
     return markdown(header, table)
 

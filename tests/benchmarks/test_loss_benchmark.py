@@ -52,8 +52,10 @@ def test_every_loss_is_measured_at_every_batch_size(tmp_path: Path, capsys: pyte
             ratios = [one / two for one, two in both if one is not None and two is not None]
             assert spread["median"] == pytest.approx(statistics.median(ratios))
             assert spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]
+        assert ("streaming/plain" in row["ratios"]) == (row["loss"] != "plain")
         values = {name: figures["loss"] for name, figures in row["contenders"].items()}
         assert values.pop("products") is None
+        assert values.pop("plain", None) is None
         assert values["dense"] > 0
         assert all(value == pytest.approx(values["dense"], rel=1e-5) for value in values.values())
     printed = capsys.readouterr()
@@ -102,7 +104,7 @@ def test_dense_is_skipped_where_its_matrices_do_not_fit(
     small, large = run_bench(tmp_path, "--batch-sizes=8,64", "--losses=pucl", "--no-memory")["rows"]
     assert small["contenders"]["dense"]["skipped"] is None
     assert "0.0 GB are available" in large["contenders"]["dense"]["skipped"]
-    assert set(large["ratios"]) == {"streaming/products"}
+    assert set(large["ratios"]) == {"streaming/products", "streaming/plain"}
     printed = capsys.readouterr().out
     assert "pucl at batch 64: dense did not run: it needs about" in printed
     assert printed.splitlines()[3].split()[2] == "-"
@@ -119,7 +121,7 @@ def test_floored_anchors_are_reported_instead_of_warned_of(tmp_path: Path, capsy
 def test_peaks_come_from_fresh_processes(tmp_path: Path) -> None:
     (row,) = run_bench(tmp_path, "--batch-sizes=512", "--losses=pucl")["rows"]
     peaks = {name: figures["peak"] for name, figures in row["contenders"].items()}
-    assert peaks["products"] is None
+    assert (peaks["products"], peaks["plain"]) == (None, None)
     assert peaks["dense"]["missing"] is None
     matrix = 4 * (2 * 512) ** 2
     # Dense holds at least the logits, what they were exponentiated from, and their gradient; streaming not even one.
@@ -143,6 +145,14 @@ def test_a_step_is_forward_and_backward(contender: str) -> None:
         assert gradient is not None
         torch.testing.assert_close(view.grad, gradient)  # Not summed up from step to step.
         assert gradient.abs().sum() > 0
+
+
+def test_the_yardstick_of_a_corrected_loss_is_plain_streaming() -> None:
+    views = make_views(6, 4)
+    plain, streaming = (make_step(contender, "hard", views, 0.5)() for contender in ("plain", "streaming"))
+    assert plain is not None
+    torch.testing.assert_close(plain, make_step("streaming", "plain", views, 0.5)())
+    assert plain != streaming
 
 
 def test_views_are_the_same_each_time_and_alike() -> None:

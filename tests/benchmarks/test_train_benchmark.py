@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks import train
 from benchmarks.__main__ import main
+from benchmarks.learning import measure_learning
 from benchmarks.memory import Peak
 from benchmarks.report import Figures
 from benchmarks.steps import repeat_loss
@@ -28,7 +29,7 @@ CONTENDERS = {"step", "encoder", "encoder_plain_format", "views", "loss", "optim
 def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
     """The record of `python -m benchmarks train` with these options."""
     out = tmp_path / "figures.json"
-    quickly = ["--encoders=small", "--batch-size=4", "--size=8", "--seconds=0.02", "--threads=1"]
+    quickly = ["--encoders=small", "--batch-size=4", "--size=8", "--seconds=0.02", "--threads=1", "--no-auto"]
     assert main(["train", *quickly, "--out", str(out), *options]) == 0
     record: dict[str, Any] = json.loads(out.read_text())
     return record
@@ -109,7 +110,7 @@ def test_missing_peak_is_reported() -> None:
         contenders={"step": step},
         ratios={},
     )
-    notes = TrainReport(rows=[row], views=[], views_missing=None).notes()
+    notes = TrainReport(rows=[row], learning=[], views=[], views_missing=None).notes()
     assert notes == ["simclr with small: no peak memory of step: it ended with 1."]
 
 
@@ -182,3 +183,21 @@ def test_there_are_steps_for_all_rounds() -> None:
 def test_encoders_of_the_user_have_one_format() -> None:
     training = make_training(framework="simclr", encoder=f"{__name__}:Tiny", batch_size=4, size=8)
     assert set(make_steps(training, 2)) == CONTENDERS - {"encoder_plain_format"}
+
+
+def test_what_auto_adds_is_the_sum_of_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--batch-size=64", "--no-memory", "--no-views", "--auto", "--epoch=640", "--seconds=0.5"]
+    (cost,) = run_bench(tmp_path, *options)["learning"]
+    assert (cost["encoder"], cost["batch"], cost["samples"], cost["steps"]) == ("small", 64, 640, 10)
+    parts = {name: figures["milliseconds"]["median"] for name, figures in cost["contenders"].items()}
+    assert set(parts) == {"step", "plain", "auto", "learning", "end"}
+    assert all(time > 0 for time in parts.values())
+    added = (parts["auto"] - parts["plain"] + parts["learning"] + parts["end"] / 10) / parts["step"]
+    assert cost["added"]["median"] == pytest.approx(added, rel=0.5)
+    assert "The aim is 5 % at most" in " ".join(capsys.readouterr().out.split())
+
+
+def test_auto_is_timed_while_it_corrects() -> None:
+    """With too few samples for communities it would be plain, and cheap."""
+    with pytest.raises(ValueError, match="expected enough samples in an epoch for communities, got 16"):
+        measure_learning(lambda: None, encoder="small", batch=8, samples=16, seconds=0.01)
