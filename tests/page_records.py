@@ -24,6 +24,7 @@ def written_run(
     features: NDArray[Any] | None = None,
     labels: NDArray[np.int64] | None = None,
     result: dict[str, Any] | None = None,
+    kept: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Path:
     """A run that never ran: its files alone, as a training would leave them."""
@@ -33,7 +34,7 @@ def written_run(
     (place / "result.json").write_text(json.dumps({"seconds": 1.0} | (result or {})))
     if features is not None:
         known: dict[str, Any] = {} if labels is None else {"train_labels": labels}
-        np.savez(place / "embeddings.npz", train=features, **known)
+        np.savez(place / "embeddings.npz", train=features, **known, **(kept or {}))
     return place
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -261,6 +263,39 @@ def test_prior_command(runs: dict[str, Path], tmp_path: Path, capsys: pytest.Cap
     assert f"{simclr['pairs']['positive']:,}  " in lines[2]
     assert f"{simclr['pairs']['unlabelled']:,}  " in lines[2]
     assert ("?" in "".join(lines[2:5])) == ("A question mark means" in " ".join(lines))
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.3, "It is above that in"), (0.05, ""), (None, "")])
+def test_prior_has_the_r_of_the_run(
+    runs: dict[str, Path], error: float | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, file = tmp_path / "run", tmp_path / "prior.json"
+    shutil.copytree(runs["simclr"], place)
+    result = json.loads((place / "result.json").read_text())
+    result |= {"correction.removed": 0.2, "correction.tau_plus": 0.125}
+    result |= {} if error is None else {"calibration.error": error}
+    (place / "result.json").write_text(json.dumps(result))
+    assert call(prior, [str(place), str(runs["cmc"]), "--json", str(file)]) == 0
+    with_r, without = json.loads(file.read_text())["runs"]
+    assert with_r["estimates"]["r"]["tau_plus"] == 0.125
+    assert with_r["estimates"]["r"]["calibration_error"] == error
+    assert "r" not in without["estimates"]
+    lines = capsys.readouterr().out.splitlines()
+    assert re.split("  +", lines[0])[4:7] == ["mean r", "ECE", "truth"]
+    assert "0.1250" in lines[2]
+    assert ("0.3000" in lines[2]) == (error == 0.3)
+    assert lines[2].rstrip().endswith("{alpha:.4f}, {c:.4f}".format(**with_r["estimates"]["r"]))
+    words = " ".join(lines)
+    assert "mean r is tau' as the run's own correction sees it" in words
+    assert ("It is above that in" in words) == bool(said)
+
+
+def test_the_mean_of_r_is_what_a_correction_reports() -> None:
+    assert (
+        similarities._mean_r({"correction.removed": 0.1, "correction.hidden": 0.2, "correction.tau_plus": 0.3}) == 0.2
+    )
+    assert similarities._mean_r({"correction.threshold": 0.1, "correction.tau_plus": 0.3}) is None
+    assert similarities._mean_r({"correction.removed": 0.1, "correction.tau_plus": "x"}) is None
 
 
 def test_prior_refuses(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from PIL import Image
 from page_records import numbers, page_of, record_in, rows_in, written_run
 from pucl.cli import main
 from pucl.config import row_names
+from pucl.corrections.clusters import PARTITIONS
 from pucl.diagnosis.layout2d import nearest, unit
 from pucl.graphs import thumbnails
 from pucl.graphs.registry import load_graphs
@@ -472,3 +473,69 @@ def test_anchors_of_all_kinds_are_of_all_classes(*, labelled: bool) -> None:
     found = neighbours.suggestions(*near, labels if labelled else None)["spread"]
     assert len({each["anchor"] for each in found}) == neighbours.ANCHORS
     assert set(labels[[each["anchor"] for each in found]]) == {0, 1}
+
+
+def run_with_r(place: Path, pictures: Path, error: float | None) -> Path:
+    """A run of `clusters` on the pictures with random features, whose communities are the classes but for one."""
+    with np.load(pictures) as file:
+        labels = file["labels"]
+    features = np.random.default_rng(0).normal(size=(len(labels), 12)).astype(np.float32)
+    groups = np.repeat(labels[:, None], PARTITIONS, axis=1)
+    groups[:, -1] = 0  # This one has all samples together.
+    kept = {"correction.groups": groups, "correction.opened": np.array(True)}
+    result = {} if error is None else {"calibration.error": error}
+    return written_run(
+        place, str(pictures), correction="clusters", features=features, labels=labels, result=result, kept=kept
+    )
+
+
+@pytest.mark.usefixtures("plain_layout")
+def test_r_of_the_neighbours(pictures: Path, tmp_path: Path) -> None:
+    page = page_of(tmp_path / "report.html", run_with_r(tmp_path / "run", pictures, 0.1))
+    (made,) = record_in(page)["maps"]
+    record, count = made["maps"][0], len(numbers(made["indices"], np.uint32))
+    near = neighbours.shown_neighbours(record, count)
+    labels = numbers(made["labels"], np.uint16)
+    r = numbers(record["r"]["codes"], np.uint8).reshape(near.shape) / 255
+    expected = np.where(labels[near] == labels[:, None], 1, (1 / PARTITIONS) ** 2)
+    np.testing.assert_allclose(r, expected, atol=0.5 / 255)
+    assert len(np.unique(expected)) == 2
+    checks = [sum(rank * number for rank, number in enumerate(row, 1)) % 65536 for row in near.tolist()]
+    assert numbers(record["r"]["checks"], np.uint16).tolist() == checks
+
+
+@pytest.mark.usefixtures("plain_layout")
+@pytest.mark.parametrize(("error", "probability"), [(0.1, True), (0.1001, False), (None, False)])
+def test_r_is_a_probability_if_it_is_calibrated(
+    error: float | None, probability: bool, pictures: Path, tmp_path: Path
+) -> None:
+    page = page_of(tmp_path / "report.html", run_with_r(tmp_path / "run", pictures, error))
+    r = record_in(page)["maps"][0]["maps"][0]["r"]
+    assert (r["error"], r["probability"]) == (error, probability)
+
+
+@pytest.mark.usefixtures("plain_layout")
+def test_damaged_r_is_reported_and_the_map_stays(pictures: Path, tmp_path: Path) -> None:
+    place = run_with_r(tmp_path / "run", pictures, 0.1)
+    with np.load(place / "embeddings.npz") as file:
+        arrays = dict(file) | {"correction.groups": np.zeros((3, PARTITIONS), np.int64)}
+    np.savez(place / "embeddings.npz", **arrays)
+    page = page_of(tmp_path / "report.html", place)
+    assert record_in(page)["maps"][0]["maps"][0]["r"] is None
+    assert "what the correction has learnt does not fit" in page
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.usefixtures("plain_layout")
+def test_calibration_of_an_epoch_has_its_charts(pictures: Path, tmp_path: Path) -> None:
+    place = run_with_r(tmp_path / "run", pictures, 0.1)
+    lines = [
+        {"epoch": epoch, "step": epoch, "calibration.error": 0.3 / epoch, "calibration.curve": [[0.3, 0.25, 40]]}
+        for epoch in (1, 2, 3)
+    ]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    charts = charts_in(page_of(tmp_path / "report.html", place))
+    assert charts[-2:] == [
+        "Calibration error of r over 3 epochs; at the end clusters 0.1",
+        "Share of pairs of one class by r. clusters: 0.25 at r 0.30",
+    ]

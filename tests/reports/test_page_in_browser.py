@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from page_records import numbers, page_of, record_in, written_run
+from pucl.corrections.clusters import PARTITIONS
 from pucl.reports.page import maps
 from pucl.reports.page.neighbours import NEAREST
 from pucl.reports.palette import DARK, LIGHT
@@ -357,3 +358,49 @@ def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monk
     assert "The classes are unknown." in one(browser, '[data-text="map"]').text
     assert "it is unknown which of them are hidden positives" in one(browser, ".anchor").text
     assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_neighbours_have_r_as_a_probability_or_a_rank(
+    calibrated: bool, browser: "Chrome", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
+    random = np.random.default_rng(0)
+    labels = random.integers(4, size=300)
+    features = (np.eye(4)[labels] + 0.4 * random.normal(size=(300, 4))).astype(np.float32)
+    features[1] = features[0]  # Equal samples are ties.
+    groups = np.where(random.random((300, PARTITIONS)) < 0.8, labels[:, None], 9)
+    place = written_run(
+        tmp_path / "run",
+        "no-such-data.npz",
+        correction="auto",
+        features=features,
+        labels=labels,
+        result={"calibration.error": 0.05 if calibrated else 0.25},
+        kept={"correction.groups": groups, "correction.opened": np.array(True)},
+    )
+    (made,) = record_in(page_of(tmp_path / "report.html", place))["maps"]
+    samples = numbers(made["indices"], np.uint32)
+    complaints(browser)
+    browser.get((tmp_path / "report.html").as_uri())
+    for anchor in (0, 1, *range(2, 300, 29)):
+        choose = "const field = document.querySelector('[data-choice=anchor]');"
+        browser.execute_script(choose + "field.value = arguments[0]; field.dispatchEvent(new Event('change'))", anchor)
+        buttons = every(browser, '[data-part="near"] button')
+        near = [int(samples[int(button.get_attribute("data-number") or -1)]) for button in buttons]
+        r = np.array([(np.mean(groups[anchor] == groups[other])) ** 2 for other in near])
+        places = [1 + int((r > each + 1e-9).sum()) for each in r]
+        texts = [text.text for text in every(browser, ".hidden-r")]
+        # As the page rounds: a byte, and whole per cents.
+        wanted = [f"r {share_text(round(255 * each) / 255)}" for each in r]
+        assert texts == (wanted if calibrated else [f"r rank {place}" for place in places])
+    words = one(browser, '[data-text="inspector"]').text
+    assert ("So it is shown as a probability" in words) == calibrated
+    assert ("So it is shown as a rank" in words) != calibrated
+    assert complaints(browser) == []
+
+
+def share_text(value: float) -> str:
+    if 0 < value < 0.01 or 0.99 < value < 1:
+        return "< 1 %" if value < 0.5 else "> 99 %"
+    return f"{int(100 * value + 0.5)} %"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise
 from pucl.frameworks.recipes import recipe
 from pucl.runs.directory import RunDirectory
+from pucl.runs.posterior import posterior_of, read_state
 from pucl.runs.run import run
 from pucl.training.calibration import calibration_metrics, measure_calibration
 
@@ -77,3 +79,9 @@ def test_the_record_of_a_run_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sum(count for _, _, count in last["calibration.curve"]) == last["calibration.pairs"]
     assert result is not None
     assert result["calibration.curve"] == last["calibration.curve"]
+    state = read_state(record.embeddings, config, 256)
+    assert state is not None
+    samples = np.arange(256)
+    r = posterior_of(state, samples, np.repeat(samples[None], 256, axis=0))
+    assert r is not None
+    assert r.mean() == pytest.approx(result["correction.tau_plus"], abs=0.01)

@@ -6,8 +6,14 @@ The command compares training samples with each other, as the training did. From
            positives (two views of one image). Graphs have no views, so they have no bbe.
   mixture  the weight of the upper of two Gaussians that are fitted to the unlabelled pairs
 
+If the run's own correction has r, the probability that a pair is a hidden positive (ratio, clusters, auto), the table
+has a third estimate from its record:
+
+  mean r   the mean of r when the training ended; 0 if nothing was corrected by then
+  ECE      the expected calibration error of r, by the labels of pairs with r above 0
+
 The table also shows the tau' that the run used and, if there are labels, the truth: the share of pairs of the same
-class. Labels are used for nothing else. Both estimates can be far off, in either direction. alpha and c follow from an
+class. Labels are used for nothing else. All estimates can be far off, in either direction. alpha and c follow from an
 estimate by counting: of the samples that an anchor meets in a step, M+ are known positives and N are unlabelled.
 """
 
@@ -21,6 +27,7 @@ import torch
 import pucl
 from pucl.commands.options import add_encoder, add_root
 from pucl.diagnosis.similarities import Similarities, measure_similarities
+from pucl.estimation.calibration import CALIBRATED
 from pucl.estimation.mixture import APART
 from pucl.files import check_folder, write_json
 from pucl.texts import say, table
@@ -78,10 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_text(found: Sequence[Similarities]) -> str:
     """A table with one line for each run."""
-    header = ["run", "tau' used", "bbe", "mixture", "truth", "known positives", "pairs", "M+", "N"]
-    rows = [[*header, "alpha, c by bbe", "alpha, c by mixture"]]
+    with_r = any(each.mean_r is not None for each in found)
+    header = ["run", "tau' used", "bbe", "mixture", *(["mean r", "ECE"] if with_r else []), "truth"]
+    header += ["known positives", "pairs", "M+", "N", "alpha, c by bbe", "alpha, c by mixture"]
+    rows = [header + (["alpha, c by r"] if with_r else [])]
     for each in found:
         by_bin, by_mixture = None if each.best_bin is None else each.best_bin.tau_plus, each.mixture.tau_plus
+        estimates = [by_bin, by_mixture, *([each.mean_r] if with_r else [])]
         doubt = "" if each.mixture.separation >= APART else " ?"
         rows.append(
             [
@@ -89,15 +99,13 @@ def as_text(found: Sequence[Similarities]) -> str:
                 _number(each.tau_plus),
                 _number(by_bin),
                 _number(by_mixture) + doubt,
+                *([_number(each.mean_r), _number(each.calibration_error)] if with_r else []),
                 _number(each.truth),
                 "" if each.positive is None else f"{len(each.positive):,}",
                 f"{len(each.unlabelled):,}",
                 str(each.positives_met),
                 str(each.unlabelled_met),
-                *(
-                    "" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau))
-                    for tau in (by_bin, by_mixture)
-                ),
+                *("" if tau is None else "{:.4f}, {:.4f}".format(*each.parameters(tau)) for tau in estimates),
             ]
         )
     return table(rows)
@@ -124,10 +132,27 @@ def advice(found: Sequence[Similarities]) -> str:
             f"A question mark means that the two Gaussians are less than {APART:g} standard deviations apart: the "
             "estimate is then not reliable."
         )
+    if any(each.mean_r is not None for each in found):
+        sentences.append(_about_r(found))
     no_labels = all(each.truth is None for each in found)
     check = "without labels they cannot be checked" if no_labels else "compare them with the truth, which labels give"
     sentences.append(f"The estimates are not bounds: {check}.")
     return textwrap.fill(" ".join(sentences), 112)
+
+
+def _about_r(found: Sequence[Similarities]) -> str:
+    """What the mean of r rests on, and how far r can be trusted."""
+    sentence = (
+        "mean r is tau' as the run's own correction sees it. It says as much as r does: by its expected calibration "
+        f"error (ECE), 0 is perfect, and above {CALIBRATED:g} r is a rank rather than a probability."
+    )
+    with_r = [each for each in found if each.mean_r is not None]
+    bad = [str(each.run) for each in with_r if (each.calibration_error or 0) > CALIBRATED]
+    if bad:
+        sentence += f" It is above that in {', '.join(bad)}."
+    if any(not each.mean_r for each in with_r):
+        sentence += " Where mean r is 0, the correction was plain when the training ended."
+    return sentence
 
 
 def _number(value: float | None) -> str:

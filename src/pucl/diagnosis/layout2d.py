@@ -155,7 +155,7 @@ def unit(embeddings: NDArray[np.floating]) -> Floats:
     return rows
 
 
-def nearest(rows: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
+def nearest(rows: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """For each sample, the indices and similarities of the most similar others, the nearest first.
 
     Similarities are inner products of the rows. There are fewer than `count` neighbours if there are few samples.

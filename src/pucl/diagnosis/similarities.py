@@ -15,6 +15,7 @@ from pucl.estimation.bbe import BestBin, bbe
 from pucl.estimation.mixture import Mixture, mixture
 from pucl.estimation.shares import FEWEST, alpha_and_c
 from pucl.modality import EncoderSource
+from pucl.runs.directory import RunDirectory
 from pucl.runs.trained import load
 
 PAIRS = 100_000  # Most pairs of each kind: enough for three digits, and for EM in a second.
@@ -38,6 +39,10 @@ class Similarities:
         unlabelled: Pairs of different samples, whatever their classes.
         best_bin: The estimate of tau' by `bbe`; None without known positives.
         mixture: The estimate by `mixture`.
+        mean_r: The mean of r, the probability that a pair is a hidden positive, when the training ended: tau' as the
+            run's own correction sees it. None if the correction has no r, or the run no record.
+        calibration_error: Expected calibration error of r, by the labels of pairs with r above 0; None likewise, and
+            without labels.
         truth: The share of pairs that are of one class; None without labels.
         positives_met: Number of known positives of an anchor in a step, M+.
         unlabelled_met: Number of its unlabelled samples, N.
@@ -53,6 +58,8 @@ class Similarities:
     unlabelled: Cosines
     best_bin: BestBin | None
     mixture: Mixture
+    mean_r: float | None = None
+    calibration_error: float | None = None
     truth: float | None
     positives_met: int
     unlabelled_met: int
@@ -80,6 +87,9 @@ class Similarities:
         """The estimates for a record, without the cosines."""
         kinds = {name: getattr(self, name) for name in ("positive", "same_class", "other_class", "unlabelled")}
         estimates = {"bbe": self.best_bin, "mixture": self.mixture}
+        known = {name: asdict(each) for name, each in estimates.items() if each is not None}
+        if self.mean_r is not None:
+            known["r"] = {"tau_plus": self.mean_r, "calibration_error": self.calibration_error}
         return {
             "run": str(self.run),
             "framework": self.config.framework,
@@ -91,9 +101,8 @@ class Similarities:
             "positives_met": self.positives_met,
             "unlabelled_met": self.unlabelled_met,
             "estimates": {
-                name: asdict(each) | dict(zip(("alpha", "c"), self.parameters(each.tau_plus), strict=True))
-                for name, each in estimates.items()
-                if each is not None
+                name: each | dict(zip(("alpha", "c"), self.parameters(each["tau_plus"]), strict=True))
+                for name, each in known.items()
             },
             "pairs": {name: len(values) for name, values in kinds.items() if values is not None},
             "mean_cosines": {name: float(values.mean()) for name, values in kinds.items() if values is not None},
@@ -145,6 +154,7 @@ def measure_similarities(
         )
         truth = float(same[seen.pairs].double().mean())
     positives_met, unlabelled_met = trained.config.pairs_met(seen.samples)
+    result = {} if run.is_file() else RunDirectory(run).result() or {}
     try:
         return Similarities(
             run=run,
@@ -157,6 +167,8 @@ def measure_similarities(
             unlabelled=unlabelled,
             best_bin=None if seen.positive is None else bbe(seen.positive, unlabelled),
             mixture=mixture(unlabelled),
+            mean_r=_mean_r(result),
+            calibration_error=result.get("calibration.error"),
             truth=truth,
             positives_met=positives_met,
             unlabelled_met=unlabelled_met,
@@ -184,6 +196,18 @@ def _some(cosines: Tensor, generator: torch.Generator) -> Cosines:
         cosines = cosines[torch.randperm(len(cosines), generator=generator)[:PAIRS]]
     values: Cosines = cosines.numpy()
     return values
+
+
+def _mean_r(result: dict[str, Any]) -> float | None:
+    """The mean of r at the end of a run, from what its correction reported; None if it has no r.
+
+    A correction with r reports which share of plain's sum it removed, and the mean as ``hidden``; if that is its tau',
+    as ``tau_plus`` alone.
+    """
+    if "correction.removed" not in result:
+        return None
+    found = result.get("correction.hidden", result.get("correction.tau_plus"))
+    return float(found) if isinstance(found, int | float) and 0 <= found <= 1 else None
 
 
 def _used(config: RunConfig) -> float | None:

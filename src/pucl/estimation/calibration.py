@@ -14,6 +14,7 @@ import torch
 from pucl.shapes import Bool, Float, Tensor
 
 BINS = 10
+CALIBRATED = 0.1  # Expected calibration error up to which r may be read as a probability. Above, it is a rank.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -46,6 +46,7 @@ METRICS = (
     Metric("tau_plus", f"{TAU}, share of hidden positives", "as the correction assumes", from_zero=True),
     Metric("positive_similarity", "Similarity to the positive", "mean cosine"),
     Metric("unlabelled_similarity", "Similarity to the unlabelled", "mean cosine; 1 means collapse"),
+    Metric("calibration.error", "Calibration error of r", "expected, by the labels; 0 is perfect", from_zero=True),
 )
 
 

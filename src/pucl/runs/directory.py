@@ -21,8 +21,13 @@ from pucl.records import DamagedError, read_lines, read_record
 from pucl.runs.display import PROGRESS
 from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
+Calibration = TypedDict(
+    "Calibration", {"calibration.error": float, "calibration.curve": list[list[float]]}, total=False
+)
+"""How good the r of a learning correction was; see `pucl.training.calibration`."""
 
-class RunResult(TypedDict, total=False):
+
+class RunResult(Calibration, total=False):
     """The result of a finished run; it may hold more than this."""
 
     seconds: Required[float]
@@ -41,7 +46,7 @@ class RunResult(TypedDict, total=False):
     warnings: list[str]
 
 
-class EpochMetrics(TypedDict, total=False):
+class EpochMetrics(Calibration, total=False):
     """The metrics of one epoch; it may hold more than this."""
 
     epoch: Required[int]

@@ -15,6 +15,7 @@ from pucl.modality import Task
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import SILENT, Display
 from pucl.runs.log import RunLog, TensorBoard, check_same_data
+from pucl.runs.posterior import kept_state
 from pucl.runs.trained import need_safetensors, save_weights
 from pucl.training.framework import Framework
 from pucl.training.loop import Plan, Training, TrainingStoppedError
@@ -72,6 +73,7 @@ def run(
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
         display.status("probing")
         began, processor = time.monotonic(), time.process_time() - trained.pop("processor_seconds", 0.0)
+        kept = trained.pop("kept", {})
         scores, embeddings = task.evaluate(framework)
         result = {
             **scores,
@@ -85,7 +87,7 @@ def run(
             "processes": processes.world_size(),
             "notes": list(task.notes),
         }
-        processes.from_first(lambda: directory.finish(result, embeddings))
+        processes.from_first(lambda: directory.finish(result, embeddings | kept))
         return result
 
 
@@ -99,7 +101,11 @@ def train(
     *,
     tensorboard: bool = False,
 ) -> dict[str, Any]:
-    """Train to the end, with a checkpoint now and then and a line of metrics for each epoch."""
+    """Train to the end, with a checkpoint now and then and a line of metrics for each epoch.
+
+    Returns:
+        Numbers for the result; ``kept``: arrays to keep with the embeddings, see `kept_state`.
+    """
     if config.correction in NOT_TRAINED:
         return {"seconds": 0.0}
     if config.correction in ORACLES and task.labels is None:
@@ -153,11 +159,16 @@ def train(
     last = log.history[-1]
     kept = {name: last[name] for name in KEPT if name in last}
     times = {"seconds": log.seconds, "processor_seconds": log.processor_seconds}
-    trained = {**kept, **times, "warnings": log.warnings}
-    if training.learnt is not None:
-        trained |= {name: last[name] for name in last if name.startswith(("correction.", "calibration."))}
-        trained["correction_report"] = training.learnt.report().sentence
-    return trained
+    return {**kept, **times, "warnings": log.warnings, **_learnt(training, task, last)}
+
+
+def _learnt(training: Training[Any], task: Task, last: dict[str, Any]) -> dict[str, Any]:
+    """What a correction that learns has come to, given the metrics of the last epoch."""
+    if training.learnt is None:
+        return {}
+    found = {name: last[name] for name in last if name.startswith(("correction.", "calibration."))}
+    found["correction_report"] = training.learnt.report().sentence
+    return found | {"kept": kept_state(training.learnt, len(task.samples), task.labels, task.embedded)}
 
 
 def _reliability_curve(training: Training[Any]) -> dict[str, Any]:

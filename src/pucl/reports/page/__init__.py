@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 
 import pucl
+from pucl.estimation.calibration import CALIBRATED
 from pucl.files import write_whole
 from pucl.reports.page.maps import POINTS, maps_of
 from pucl.reports.page.markup import absent, charts_of, foot, part_of, read_file, tabs, title_of
@@ -79,7 +80,7 @@ def write_page(
         tabs=tabs([group.name for group in groups]) if len(groups) > 1 else "",
         parts="\n".join(parts),
         foot=foot(gathered, skipped, out, points=None if points == POINTS else points, with_root=root is not None),
-        data=as_script({"theme": theme, "maps": records}),
+        data=as_script({"theme": theme, "calibrated": CALIBRATED, "maps": records}),
         program=read_file("page.js"),
     )
     write_whole(out, page.encode())

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.config import NOT_TRAINED
+from pucl.contrast.correction import CorrectionState
 from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
 from pucl.diagnosis.layout2d import Floats, lay_out, principal_plane
 from pucl.frameworks import modality_of, open_data
-from pucl.reports.page.neighbours import neighbour_record
+from pucl.reports.page.neighbours import NEAREST, hidden_record, neighbour_record, shown_neighbours
 from pucl.reports.page.records import UNREADABLE, Group
 from pucl.runs.collection import Run
+from pucl.runs.posterior import posterior_of, read_state
 from pucl.texts import base64_of
 
 POINTS = 5000
@@ -79,12 +81,16 @@ def maps_of(
     _, first, features = found[0]
     samples = choose_samples(first, len(features), labels, root=root, points=points, budget=budget)
     used = len(str(samples.thumbnails)) if samples.thumbnails else 0
-    bytes_each = (budget - used) * 3 // 4 // len(found) // len(samples.indices) - 4  # Coordinates take four bytes.
+    states = [_state(run, len(features), skip) for _, run, features in found]
+    # Coordinates take four bytes; r takes a byte for each neighbour, and two more.
+    bytes_each = (budget - used) * 3 // 4 // len(found) // len(samples.indices) - 4
+    bytes_each -= (NEAREST + 2) * sum(state is not None for state in states) // len(states)
     maps = []
-    for number, run, features in found:
+    for (number, run, features), state in zip(found, states, strict=True):
         name = group.rows[number].line.name
         report(f"map of {name}, seed {run.config.seed}")
-        maps.append({"name": name} | _map(run, features[samples.indices], samples.labels, max(8, bytes_each)))
+        made = _map(run, features[samples.indices], samples.labels, max(8, bytes_each))
+        maps.append({"name": name} | made | {"r": None if state is None else _hidden(run, state, samples, made)})
     modality = modality_of(first.config)
     with_embeddings = sum(1 for row in group.rows if any(map(_has_embeddings, row.runs)))
     return {
@@ -97,7 +103,7 @@ def maps_of(
         "thumbnails": samples.thumbnails,
         "note": samples.note,
         "maps": maps,
-        "first": max(range(len(found)), key=lambda index: _interest(found[index][1])),
+        "first": max(range(len(found)), key=lambda index: _interest(found[index][1], maps[index]["r"])),
         "left_out": max(0, with_embeddings - len({number for number, _, _ in found})),
     }
 
@@ -123,9 +129,9 @@ def _runs_with_a_map(group: Group) -> list[tuple[int, Run]]:
     return [(number, runs[0]) for number, runs in rows[:most]]
 
 
-def _interest(run: Run) -> int:
-    """The page begins with a map of PUCL or of another trained encoder, if there is one."""
-    return (run.config.correction == "pucl") + (run.config.correction not in NOT_TRAINED)
+def _interest(run: Run, r: dict[str, Any] | None) -> int:
+    """The page begins with a map of PUCL, of a correction with r or of another trained encoder, if there is one."""
+    return (run.config.correction == "pucl") + (run.config.correction not in NOT_TRAINED) + (r is not None)
 
 
 def _has_embeddings(run: Run) -> bool:
@@ -192,6 +198,23 @@ def _map(run: Run, features: NDArray[Any], labels: NDArray[np.int64] | None, num
         "plane": base64_of(_as_integers(plane)),
         "tau": tau if run.config.correction not in NOT_TRAINED and math.isfinite(tau) else None,
     } | neighbour_record(features, labels, numbers)
+
+
+def _state(run: Run, samples: int, skip: Callable[[Path, str], None]) -> CorrectionState | None:
+    """What the correction of a run knows of its samples; None if nothing was kept."""
+    try:
+        return read_state(run.path / "embeddings.npz", run.config, samples)
+    except UNREADABLE as error:
+        skip(run.path, f"embeddings.npz: {str(error).replace(f'{run.path}/', '')}")
+        return None
+
+
+def _hidden(run: Run, state: CorrectionState, samples: Samples, record: dict[str, Any]) -> dict[str, Any] | None:
+    """R of each sample with its nearest ones, as the run's correction sees them."""
+    neighbours = shown_neighbours(record, len(samples.indices))
+    r = posterior_of(state, samples.indices, neighbours)
+    error = (run.result or {}).get("calibration.error")
+    return None if r is None else hidden_record(r, neighbours, error)
 
 
 def _as_integers(plane: Floats) -> NDArray[np.uint16]:

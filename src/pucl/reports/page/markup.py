@@ -17,6 +17,7 @@ from pucl.progress import duration
 from pucl.reports.canvas import TAU, MatplotlibMissingError
 from pucl.reports.curves import page_curves
 from pucl.reports.page.records import Gathered, Group
+from pucl.reports.reliability import page_reliability
 from pucl.reports.scores import page_scores, signed_text
 from pucl.runs.rows import TableRow, numbers_of, share_of_lead
 from pucl.runs.statistics import Difference
@@ -181,20 +182,18 @@ def _swatch(row: int) -> str:
 
 def charts_of(group: Group, number: int) -> tuple[str, str]:
     """The charts of scores and of metrics of a group, which is part `number` of the page."""
-    lines = [row.line for row in group.rows]
+    lines, key = [row.line for row in group.rows], f"curves-{number}"
+    histories = [[run.history for run in row.runs] for row in group.rows]
+    corrections, names = [line.correction for line in lines], [line.name for line in lines]
+    cosines = group.config is None or group.config.compares_cosines
     try:
         scores = page_scores(lines, group.base, group.yardstick, f"scores-{number}")
-        curves = page_curves(
-            [[run.history for run in row.runs] for row in group.rows],
-            [line.correction for line in lines],
-            [line.name for line in lines],
-            cosines=group.config is None or group.config.compares_cosines,
-            key=f"curves-{number}",
-        )
+        curves = page_curves(histories, corrections, names, cosines=cosines, key=key)
+        reliability = page_reliability(histories, corrections, names, key=key)
     except MatplotlibMissingError as error:
         missing = absent(f"There is no chart: {error}")
         return missing, missing
-    return _score_charts(lines, scores), _curve_charts(group, curves)
+    return _score_charts(lines, scores), _curve_charts(group, curves + ([reliability] if reliability else []))
 
 
 def _score_charts(lines: Sequence[TableRow], panels: Mapping[str, Sequence[Mapping[str, str]]]) -> str:

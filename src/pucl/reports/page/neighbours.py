@@ -1,5 +1,6 @@
 """The nearest samples of each anchor, in few enough bytes for a page."""
 
+import base64
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from pucl.data.choosing import to_show
 from pucl.diagnosis.layout2d import Floats, nearest, unit
+from pucl.estimation.calibration import CALIBRATED
 from pucl.texts import base64_of
 
 NEAREST = 24  # Samples that the page shows for an anchor.
@@ -46,6 +48,39 @@ def neighbour_record(features: NDArray[Any], labels: NDArray[np.int64] | None, n
         "error": round(float(np.sqrt(np.mean((found - true_similarities) ** 2))), 4),
         "kept": round(float(kept), 3),
         "suggested": suggestions(indices, similarities, labels),
+    }
+
+
+def shown_neighbours(record: dict[str, Any], count: int) -> NDArray[np.int64]:
+    """The nearest samples of each anchor as the page computes them, in its order: [sample, neighbour].
+
+    Args:
+        record: See `neighbour_record`.
+        count: Number of samples.
+    """
+    codes = np.frombuffer(base64.b64decode(record["codes"]), np.uint8).reshape(count, -1)
+    values = (np.array(record["low"]) + np.array(record["step"]) * codes).astype(np.float32)
+    return nearest(values.astype(np.float64), NEAREST)[0]
+
+
+def hidden_record(r: NDArray[np.float32], neighbours: NDArray[np.int64], error: float | None) -> dict[str, Any]:
+    """R of each anchor with its nearest samples, in the order of `shown_neighbours`.
+
+    Args:
+        r: [sample, neighbour], 0 to 1.
+        neighbours: Indices of the neighbours.
+        error: Expected calibration error of r; None if it was not measured.
+
+    Returns:
+        ``codes``: a byte for each, 255 r. ``checks``: a number for each anchor by which the page sees that it has found
+        the same neighbours. ``error``. ``probability``: whether r is shown as a probability; otherwise it is a rank.
+    """
+    ranks = np.arange(1, neighbours.shape[1] + 1)
+    return {
+        "codes": base64_of(np.round(255 * r).astype(np.uint8)),
+        "checks": base64_of((neighbours @ ranks % 2**16).astype(np.uint16)),
+        "error": None if error is None else round(error, 4),
+        "probability": error is not None and error <= CALIBRATED,
     }
 
 

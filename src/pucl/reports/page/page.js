@@ -138,16 +138,19 @@
         for (let i = 0; i < count; i++) for (let d = 0; d < dims; d++) values[i * dims + d] = map.low[d] + map.step[d] * codes[i * dims + d];
         const plane = words16(map.plane), places = new Float32Array(2 * count);
         for (let i = 0; i < 2 * count; i++) places[i] = plane[i] / 65535;
-        decoded.set(map, { dims, values, places });
+        const r = map.r && { codes: bytes(map.r.codes), checks: words16(map.r.checks) };
+        decoded.set(map, { dims, values, places, r });
       }
       return decoded.get(map);
     }
-    function similarity(from, to) {
+    function product(from, to) {
       const { dims, values } = opened(current);
       let sum = 0;
       for (let d = 0; d < dims; d++) sum += values[from * dims + d] * values[to * dims + d];
-      return Math.min(1, Math.max(-1, sum));
+      return sum;
     }
+    const cosineOf = (value) => Math.min(1, Math.max(-1, value));
+    const similarity = (from, to) => cosineOf(product(from, to));
 
     // Where a sample is on the canvas, and back.
     const margin = 18;
@@ -282,9 +285,11 @@
     function choose(number) {
       anchor = Math.min(Math.max(0, number), count - 1);
       const all = [];
-      for (let i = 0; i < count; i++) if (i !== anchor) all.push({ number: i, cosine: similarity(anchor, i) });
-      all.sort((a, b) => b.cosine - a.cosine || a.number - b.number);
+      for (let i = 0; i < count; i++) if (i !== anchor) all.push({ number: i, product: product(anchor, i) });
+      all.sort((a, b) => b.product - a.product || a.number - b.number);
+      for (const item of all) item.cosine = cosineOf(item.product);
       near = all.slice(0, NEAREST).map((item, place) => ({ ...item, rank: place + 1, same: labels ? labels[item.number] === labels[anchor] : null }));
+      addHidden();
       choice("anchor").value = numbers[anchor];
       showAnchor(all);
       showNear();
@@ -292,6 +297,15 @@
       hovered = -2;
       hover(-1);
     }
+    function addHidden() {
+      const { r } = opened(current);
+      if (!r) return;
+      const check = near.reduce((sum, item) => sum + item.rank * item.number, 0) % 65536;
+      if (check !== r.checks[anchor]) return;  // Rounding put other samples first than where r was computed.
+      for (const item of near) item.r = r.codes[anchor * near.length + item.rank - 1] / 255;
+      for (const item of near) item.place = 1 + near.filter((other) => other.r > item.r).length;
+    }
+    const hiddenText = (item) => (item.r === undefined ? null : current.r.probability ? `r ${share(item.r)}` : `r rank ${item.place}`);
     function showAnchor(all) {
       const facts = [];
       const item = (...children) => facts.push(make("li", {}, ...children));
@@ -309,6 +323,10 @@
       find('[data-part="near"]').replaceChildren(...near.map((item) => {
         const parts = [thumb(item.number, 72), make("span", { class: "rank", text: `${item.rank}.` }), make("span", { class: "sim", text: cosines(item.cosine) })];
         let said = `number ${item.rank} by similarity, ${unit} ${named(item.number)}, similarity ${cosines(item.cosine)}`;
+        if (item.r !== undefined) {
+          parts.push(make("span", { class: "hidden-r", text: hiddenText(item) }));
+          said += current.r.probability ? `, probability of a hidden positive ${share(item.r)}` : `, rank ${item.place} by r`;
+        }
         if (item.same !== null) {
           parts.push(make("span", { class: "mark", text: item.same ? "✓ same" : `✗ ${className(item.number)}` }));
           said += item.same ? ", same class" : ", another class";
@@ -335,6 +353,12 @@
     function markStrip() {
       for (const button of find('[data-part="strip"]').children) button.setAttribute("aria-pressed", String(Number(button.dataset.number) === anchor));
     }
+    function aboutR(r) {
+      const what = "r is the probability, as the correction of this run sees it, that the pair is a hidden positive.";
+      if (r.probability) return `${what} In the last step of the training its expected calibration error was ${fixed(r.error, 3)}, by the labels of pairs with r above 0. So it is shown as a probability.`;
+      const why = r.error === null ? "Its calibration was not measured: there are no labels, or nothing was corrected before the training ended" : `In the last step of the training its expected calibration error was ${fixed(r.error, 3)}, by the labels of pairs with r above 0, and r is taken for a probability up to ${page.calibrated}`;
+      return `${what} ${why}. So it is shown as a rank among these ${NEAREST}: equal r have equal ranks.`;
+    }
     function about() {
       const row = current.name, of = count < space.count ? `${many(count)} of ${many(space.count)}` : `All ${many(count)}`;
       const text = [`${of} ${units} as embedded by ${row}, seed ${current.seed}, laid out by ${current.method}${labels ? " and coloured by class" : ""}.`];
@@ -345,6 +369,7 @@
       base.setAttribute("aria-label", `Map of ${many(count)} ${units} by ${row}, seed ${current.seed}; arrow keys move from point to point, Enter makes a point the anchor`);
       const fine = [`Similarities are cosines of the encoder’s features, computed in this page from ${current.low.length} rounded numbers per ${unit}. Their error is ${current.error < 0.001 ? "less than 0.001" : `about ${fixed(current.error, 3)}`}, and on average ${Math.round(current.kept * NEAREST)} of the ${NEAREST} truly nearest ${units} are shown.`];
       fine.push("The order is by similarity alone. Similar samples need not be hidden positives, and hidden positives need not be similar. Similarity does not say how many of these are hidden positives.");
+      if (current.r) fine.push(aboutR(current.r));
       if (labels) fine.push("✓ and a solid frame: the anchor’s class; ✗ and a dashed frame: another class.");
       find('[data-text="inspector"]').textContent = fine.join(" ");
     }

@@ -1,0 +1,119 @@
+"""The r of a finished run's correction for any two of its training samples, kept with the embeddings of the run.
+
+Corrections such as `clusters` know r from the samples alone. What they read it from is kept as arrays
+``correction.NAME`` in ``embeddings.npz``. A correction whose r depends on the similarity of two views, as that of
+`ratio`, is not kept: the embeddings of a run are those before the head, and have other similarities.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pucl.config import NOT_TRAINED, ORACLES, RunConfig
+from pucl.contrast.correction import Correction, CorrectionState
+from pucl.contrast.pairs import Pairs
+from pucl.contrast.pointwise import Pointwise
+from pucl.data.npz import read_npz_arrays
+from pucl.modality import EmbeddedSamples
+from pucl.shapes import Tensor
+
+PREFIX = "correction."
+ROWS_AT_ONCE = 500
+
+
+def kept_state(
+    state: CorrectionState | None, samples: int, labels: NDArray[Any] | None, embedded: EmbeddedSamples
+) -> dict[str, NDArray[Any]]:
+    """The arrays to keep; empty if there is no r, or if it is of other samples than the embeddings.
+
+    Numbers of each sample that the state only learns from, such as its features, are left out: they take as much room
+    as the embeddings.
+
+    Args:
+        state: What the correction has learnt at the end of a run; None if it does not learn.
+        samples: Number of training samples.
+        labels: Their labels.
+        embedded: The samples whose embeddings are kept.
+    """
+    same = embedded.count == samples and np.array_equal(_or_none(labels), _or_none(embedded.labels))
+    if state is None or not same or not isinstance(_reading(state, torch.arange(2)), Pointwise):
+        return {}
+    return {
+        PREFIX + name: buffer.cpu().numpy()
+        for name, buffer in state.named_buffers()
+        if not (buffer.is_floating_point() and buffer.ndim > 0 and len(buffer) == samples)
+    }
+
+
+def read_state(file: Path, config: RunConfig, samples: int) -> CorrectionState | None:
+    """The state of a run's correction, as far as it was kept; None if there is none.
+
+    Args:
+        file: ``embeddings.npz`` of the run.
+        config: Configuration of the run.
+        samples: Number of samples in the file.
+
+    Raises:
+        ValueError: If the arrays are damaged.
+    """
+    if config.correction in (*ORACLES, *NOT_TRAINED):
+        return None
+    state = config.make_correction().start(samples)
+    if state is None:
+        return None
+    arrays, _ = read_npz_arrays(file, [PREFIX + name for name, _ in state.named_buffers()])
+    if not arrays:
+        return None
+    try:
+        tensors = {name.removeprefix(PREFIX): torch.from_numpy(array) for name, array in arrays.items()}
+        state.load_state_dict(tensors, strict=False)
+    except (RuntimeError, TypeError) as error:  # Of torch, for other shapes and types.
+        raise ValueError(f"what the correction has learnt does not fit its {samples} samples: {error}") from error
+    return state
+
+
+@torch.no_grad()
+def posterior_of(
+    state: CorrectionState, samples: NDArray[np.int64], neighbours: NDArray[np.int64]
+) -> NDArray[np.float32] | None:
+    """R of each sample with some of the others; None while the correction corrects nothing.
+
+    Args:
+        state: See `read_state`.
+        samples: Samples of the training data.
+        neighbours: [sample, neighbour], for each sample the indices of others in `samples`.
+    """
+    ids = torch.from_numpy(samples)
+    reading = _reading(state, ids)
+    if not isinstance(reading, Pointwise):
+        return None
+    found = []
+    for start in range(0, len(ids), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        hidden = reading.hidden(_pairs(ids[rows], ids).comparison())
+        found.append(hidden.gather(1, torch.from_numpy(neighbours[rows])))
+    r: NDArray[np.float32] = torch.cat(found).clamp(0, 1).numpy().astype(np.float32)
+    return r
+
+
+def _reading(state: CorrectionState, ids: Tensor) -> Correction:
+    return state.read(_pairs(ids, ids))
+
+
+def _pairs(anchors: Tensor, keys: Tensor) -> Pairs:
+    """Pairs of samples without embeddings."""
+    device = anchors.device
+    return Pairs(
+        query=torch.zeros(len(anchors), 1, device=device),
+        key=torch.zeros(len(keys), 1, device=device),
+        positive=torch.zeros(len(anchors), 1, device=device),
+        query_samples=anchors,
+        key_samples=keys,
+    )
+
+
+def _or_none(labels: NDArray[Any] | None) -> NDArray[Any]:
+    return np.empty(0) if labels is None else labels
