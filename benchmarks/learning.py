@@ -25,7 +25,7 @@ AIM = 0.05  # Largest share of a step.
 SEED = 0
 CLASSES = 10
 DIM = 128  # Of SimCLR's embeddings.
-NOISE = 0.5  # Of samples of a class, and of the views of a sample, for centres of length 1.
+NOISE = 2.0  # Length of the noise of a sample, and of each of its views, for class centres of length 1.
 TEMPERATURE = 0.5
 EPOCHS = 2  # The correction looks for communities when the second epoch ends.
 

@@ -35,6 +35,8 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "bench/graph-one-thread.json",
             "bench/grid.json",
             "bench/retrieval.json",
+            "bench/ratio.json",
+            "bench/auto.json",
         ),
     ),
     "reliability.md": (reliability_page, ("faults/campaign.json",)),

@@ -14,6 +14,8 @@ def benchmarks_page(
     one_thread: dict[str, Any] | None,
     grid: dict[str, Any] | None,
     retrieval: dict[str, Any] | None,
+    one_correction: dict[str, Any] | None,
+    auto: dict[str, Any] | None,
 ) -> str:
     """docs/benchmarks.md from records/bench: losses, and the rest as far as it was measured."""
     machine = usual["machine"]
@@ -38,11 +40,21 @@ def benchmarks_page(
         "of a few hundred samples on. Ring and the Jensen-Shannon objective, which are slower by rows than with the "
         "matrix, stream only where the matrix would take a quarter of a gigabyte.",
     ]
+    if one_correction is not None:
+        lines += [
+            "",
+            f"Streaming of a table of weights (Ratio) beside plain streaming, with one thread{busy(one_correction)}, "
+            f"made by `{command_of(one_correction)}`:",
+            "",
+            *benchmark_table(one_correction),
+        ]
     absent = ", ".join(usual["absent_peers"])
     if absent:
         lines += ["", f"Not installed where this was measured: {absent}."]
     if training is not None:
         lines += ["", *training_section(training)]
+    if auto is not None:
+        lines += ["", *auto_section(auto)]
     if graphs is not None:
         lines += ["", *graphs_section(graphs, one_thread)]
     if grid is not None:
@@ -86,6 +98,34 @@ def training_section(record: dict[str, Any]) -> list[str]:
             *views_table(record),
         ]
     return lines
+
+
+def auto_section(record: dict[str, Any]) -> list[str]:
+    """What the correction auto adds to a training step."""
+    header = ["encoder", "batch", "samples", "step, ms", "in the loss, ms", "to learn, ms", "end of an epoch, ms"]
+    header += ["its share, ms", "added to a step, %"]
+    table = []
+    for cost in record["learning"]:
+        times = {name: each["milliseconds"]["median"] for name, each in cost["contenders"].items()}
+        low, middle, high = (100 * cost["added"][name] for name in ("lower_quartile", "median", "upper_quartile"))
+        cells = [cost["encoder"], f"{cost['batch']:,}", f"{cost['samples']:,}", f"{times['step']:,.0f}"]
+        cells += [f"{times['auto'] - times['plain']:.1f}", f"{times['learning']:.1f}", f"{times['end']:,.0f}"]
+        table.append([*cells, f"{times['end'] / cost['steps']:.1f}", f"{middle:.1f} ({low:.1f} to {high:.1f})"])
+    aim = record["learning"][0]["aim"]
+    return [
+        "What `auto` adds to a plain step of SimCLR, while it corrects: its loss less the plain one, what it remembers "
+        "of a step, and the end of an epoch, shared by the steps of the epoch. The embeddings are drawn, of ten "
+        f"classes. The aim is {100 * aim:g} % at most. Made by `{command_of(record)}` with {record['machine']['threads']} of {record['machine']['cores']} cores "
+        f"({record['machine']['cpu']}{busy(record, ', ')}):",
+        "",
+        *markdown(header, table),
+    ]
+
+
+def busy(record: dict[str, Any], before: str = " ") -> str:
+    """That other programs were running, if they were."""
+    load, cores = record["machine"]["load_average_before"], record["machine"]["cores"]
+    return "" if load is None or load <= cores / 2 else f"{before}while other programs ran"
 
 
 def training_table(record: dict[str, Any]) -> list[str]:
