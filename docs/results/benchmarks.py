@@ -115,7 +115,8 @@ def auto_section(record: dict[str, Any]) -> list[str]:
     return [
         "What `auto` adds to a plain step of SimCLR, while it corrects: its loss less the plain one, what it remembers "
         "of a step, and the end of an epoch, shared by the steps of the epoch. The embeddings are drawn, of ten "
-        f"classes. The aim is {100 * aim:g} % at most. Made by `{command_of(record)}` with {record['machine']['threads']} of {record['machine']['cores']} cores "
+        f"classes. The aim is {100 * aim:g} % at most. Made by `{command_of(record)}` with "
+        f"{record['machine']['threads']} of {record['machine']['cores']} cores "
         f"({record['machine']['cpu']}{busy(record, ', ')}):",
         "",
         *markdown(header, table),
