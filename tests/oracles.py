@@ -100,17 +100,23 @@ def jensen_shannon(
     return sum(softplus(-p) for p in positives) / len(positives) + (floor if floored else mean), floored
 
 
-def views_as_logits(views: Sequence[Sequence[Vector]], temperature: float) -> list[tuple[list[float], list[float]]]:
-    """For each view of each sample: logits of its other views, and of all views of all other samples."""
+def views_as_logits(
+    views: Sequence[Sequence[Vector]], temperature: float, groups: Sequence[int] | None = None
+) -> list[tuple[list[float], list[float]]]:
+    """For each view of each sample: logits of its other views, and of all views of all other samples.
+
+    Samples of one group are positives of each other; -1 is no group.
+    """
     comparisons = []
     for v, view in enumerate(views):
         for i, anchor in enumerate(view):
             positives, unlabelled = [], []
             for w, other in enumerate(views):
                 for j, vector in enumerate(other):
-                    if i != j:
+                    mates = groups is not None and i != j and groups[i] == groups[j] != -1
+                    if i != j and not mates:
                         unlabelled.append(cosine(anchor, vector) / temperature)
-                    elif v != w:
+                    elif v != w or mates:
                         positives.append(cosine(anchor, vector) / temperature)
             comparisons.append((positives, unlabelled))
     return comparisons

@@ -102,8 +102,7 @@ class RatioState(CorrectionState):
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
         """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
         reading = self.read(pairs)
-        rows = [self._count(comparison, reading) for comparison in self._some(pairs).comparisons()]
-        seen = torch.cat(rows)
+        seen = torch.cat([self._count(self._some(pairs.rows(block)).comparison(), reading) for block in pairs.blocks()])
         return seen if pairs.copies is None else seen * pairs.copies.to(seen.dtype)[:, None]
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:  # noqa: ARG002
@@ -149,11 +148,14 @@ class RatioState(CorrectionState):
         """The pairs with every n-th unlabelled sample; each step begins at the next one."""
         stride = math.ceil(pairs.shape[1] / SEEN)
         columns = slice(int(self.counted[1]) % stride, None, stride)
+        positive, positive_mask = pairs.all_positives()
         return replace(
             pairs,
             key=pairs.key[..., columns, :],
-            positive=pairs.positives(),
+            positive=positive,
+            positive_mask=positive_mask,
             own=None,
+            groups=None,
             key_ids=None if pairs.key_ids is None else pairs.key_ids[columns],
             key_samples=None,  # They are not needed here.
             mask=None if pairs.mask is None else pairs.mask[:, columns],

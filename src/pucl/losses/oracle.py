@@ -66,9 +66,10 @@ class OracleLoss(ContrastiveLoss):
         *views: Float[Tensor, "batch dim"],
         labels: Int[Tensor, " batch"],
         ids: Int[Tensor, " batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch with these labels."""
-        pairs = self.pair_batch(views, ids)
+        pairs = self.pair_batch(views, ids, groups)
         check_ids("labels", labels, len(views[0]), pairs.query.device)
         if labels.device.type == "cpu" and not torch.compiler.is_compiling() and int(labels.min()) < 0:
             raise ValueError(
@@ -147,6 +148,8 @@ class SupConLoss(OracleLoss):
         self, pairs: Pairs, anchor_labels: Int[Tensor, " anchor"], key_labels: Int[Tensor, " unlabelled"]
     ) -> Pairs:
         """Make positives of the pairs of one class."""
+        if pairs.groups is not None:
+            raise ValueError("samples of one label are positives of each other here: expected no groups beside labels")
         return with_false_negatives_attracted(pairs, anchor_labels, key_labels, self.form)
 
     def outcome(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
