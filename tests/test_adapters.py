@@ -215,17 +215,13 @@ class TestItems:
 
     def test_an_accidental_hit_is_as_if_it_were_not_there(self) -> None:
         users, items, _, _ = self.towers()
-        each = TwoTowerLoss(pucl.PUCLLoss(alpha=0.02, c=0.0, reduction="none"))(
-            users, items, ids=torch.tensor(ITEMS[:5])
-        )
-        alone = contrastive_loss(users[:1], items[:1], items[[1, 3, 4]], PUCL(alpha=0.02, c=0.0))
+        each = TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items, ids=torch.tensor(ITEMS[:5]))
+        alone = contrastive_loss(users[:1], items[:1], items[[1, 3, 4]], Plain())
         assert isinstance(each, torch.Tensor)
         torch.testing.assert_close(each[0], alone)
         torch.testing.assert_close(
-            TwoTowerLoss(pucl.PUCLLoss(alpha=0.02, c=0.0, reduction="none"))(
-                users, items, ids=torch.tensor([4, 1, 9, 0, 8])
-            ),
-            TwoTowerLoss(pucl.PUCLLoss(alpha=0.02, c=0.0, reduction="none"))(users, items),
+            TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items, ids=torch.tensor([4, 1, 9, 0, 8])),
+            TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items),
             rtol=0,
             atol=0,
         )
