@@ -49,8 +49,9 @@ def in_blocks(pairs: Pairs, compute: Callable[..., Results], *rows: Float[Tensor
         compute: Returns the results of a block, from its pairs and its part of each of the `rows`.
         rows: More numbers of each anchor. They may need a gradient.
     """
-    # Any correction can run here, so this is no operator: compiled code is interrupted.
-    apply = torch.compiler.disable(_InBlocks.apply)
+    # Any correction can run here, so this is no operator: compiled code is interrupted. Without compilation the
+    # compiler is not imported, which takes a second.
+    apply = torch.compiler.disable(_InBlocks.apply) if torch.compiler.is_compiling() else _InBlocks.apply
     results: tuple[Tensor, ...] = apply(pairs, compute, pairs.query, pairs.key, pairs.positive, *rows)
     return results
 
