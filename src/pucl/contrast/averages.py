@@ -78,15 +78,16 @@ class Averages:
             sums = sums + self.mates.sum(function, *rows)
         return self._over_members(sums) / _or_one(self.positives())
 
-    @torch.no_grad()
     def mean_positive(self) -> Float[Tensor, ""]:
-        """The mean logit of all positives, each counted with its weight; 0 if there are none."""
+        """The mean logit of all positives, each counted with its weight, without gradient; 0 if there are none."""
+        positive = self.positive.detach()
         if self.positive_weight is None and self.mates is None:
-            return self.positive.mean()
-        weight = torch.ones_like(self.positive) if self.positive_weight is None else self.positive_weight
-        total, present = weighted(self.positive, weight).sum(), weight.sum()
+            return positive.mean()
+        weight = torch.ones_like(positive) if self.positive_weight is None else self.positive_weight
+        total, present = weighted(positive, weight).sum(), weight.sum()
         if self.mates is not None:
-            total, present = total + self.mates.sum(lambda logit: logit).sum(), present + self.mates.count.sum()
+            of_mates = self.mates.detach().sum(lambda logit: logit)
+            total, present = total + of_mates.sum(), present + self.mates.count.sum()
         return total / torch.where(present > 0, present, 1)
 
     def without_gradient_of_positives(self) -> "Averages":

@@ -453,4 +453,6 @@ def with_false_negatives_attracted(
     check_form(form)
     if not pairs.shared:
         raise ValueError("classes belong to samples shared by all anchors: expected one set, got a set for each anchor")
+    if pairs.groups is not None:
+        raise ValueError("samples of one class are positives of each other here: expected no groups beside the classes")
     return replace(pairs, classes=Classes(query_labels, key_labels, form))

@@ -148,8 +148,6 @@ class SupConLoss(OracleLoss):
         self, pairs: Pairs, anchor_labels: Int[Tensor, " anchor"], key_labels: Int[Tensor, " unlabelled"]
     ) -> Pairs:
         """Make positives of the pairs of one class."""
-        if pairs.groups is not None:
-            raise ValueError("samples of one label are positives of each other here: expected no groups beside labels")
         return with_false_negatives_attracted(pairs, anchor_labels, key_labels, self.form)
 
     def outcome(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
