@@ -23,8 +23,11 @@ IMAGES, SIDE, CLASSES = 48, 8, 4
 FRAMEWORKS = ("simclr", "moco", "cmc")
 
 
-def make_image_training(framework: str, **changes: Any) -> Training[Tensor]:
-    """In double precision, where a difference is a fault; with 3 steps an epoch, unless `changes` say otherwise."""
+def make_image_training(framework: str, *, grouped: bool = False, **changes: Any) -> Training[Tensor]:
+    """In double precision, where a difference is a fault; with 3 steps an epoch, unless `changes` say otherwise.
+
+    With `grouped`, samples have known groups.
+    """
     options: dict[str, Any] = {"batch_size": 16, "dim": 16, "width": 8, "queue_size": 24, "draws": 30, "splits": 4}
     config = recipe(framework, "none", **(fitting(framework, **options) | changes))
     assert isinstance(config, ImageConfig)
@@ -37,7 +40,8 @@ def make_image_training(framework: str, **changes: Any) -> Training[Tensor]:
             part.register_forward_pre_hook(lambda _, images: (images[0].double(),))
     optimiser = make_optimiser(config.optimiser, network.parameters(), lr=config.learning_rate)
     plan = make_plan(config)
-    return Training(network, optimiser, ImageSet(pixels), config.make_correction(), plan, labels=labels)
+    groups = np.where(np.arange(IMAGES) % 5 == 0, -1, np.arange(IMAGES) % 7) if grouped else None
+    return Training(network, optimiser, ImageSet(pixels), config.make_correction(), plan, labels=labels, groups=groups)
 
 
 def resume_bit_by_bit(make: Callable[[], Training[Tensor]], folder: Path) -> TrainingState:

@@ -100,17 +100,74 @@ def jensen_shannon(
     return sum(softplus(-p) for p in positives) / len(positives) + (floor if floored else mean), floored
 
 
-def views_as_logits(views: Sequence[Sequence[Vector]], temperature: float) -> list[tuple[list[float], list[float]]]:
-    """For each view of each sample: logits of its other views, and of all views of all other samples."""
+def views_as_logits(
+    views: Sequence[Sequence[Vector]], temperature: float, groups: Sequence[int] | None = None
+) -> list[tuple[list[float], list[float]]]:
+    """For each view of each sample: logits of its other views, and of all views of all other samples.
+
+    Samples of one group are positives of each other; -1 is no group.
+    """
     comparisons = []
     for v, view in enumerate(views):
         for i, anchor in enumerate(view):
             positives, unlabelled = [], []
             for w, other in enumerate(views):
                 for j, vector in enumerate(other):
-                    if i != j:
+                    mates = groups is not None and i != j and groups[i] == groups[j] != -1
+                    if i != j and not mates:
                         unlabelled.append(cosine(anchor, vector) / temperature)
-                    elif v != w:
+                    elif v != w or mates:
                         positives.append(cosine(anchor, vector) / temperature)
             comparisons.append((positives, unlabelled))
     return comparisons
+
+
+def towers_as_logits(
+    anchors: Sequence[Vector],
+    candidates: Sequence[Vector],
+    scale: float,
+    ids: Sequence[int],
+    groups: Sequence[int],
+    shift: Sequence[float],
+) -> list[tuple[list[float], list[float]]]:
+    """For each anchor: logits of its partner and of its group, and of all other candidates.
+
+    Candidate i is the partner of anchor i; there may be more candidates. Candidates of the partner's id are left out.
+    """
+    comparisons = []
+    for i, anchor in enumerate(anchors):
+        positives, unlabelled = [], []
+        for j, candidate in enumerate(candidates):
+            logit = scale * cosine(anchor, candidate) + shift[j]
+            if i == j or (ids[i] != ids[j] and groups[i] == groups[j] != -1):
+                positives.append(logit)
+            elif ids[i] != ids[j]:
+                unlabelled.append(logit)
+        comparisons.append((positives, unlabelled))
+    return comparisons
+
+
+def clip(images: Sequence[Vector], texts: Sequence[Vector], scale: float, bias: float = 0.0) -> float:
+    """open_clip's ClipLoss: cross-entropy of rows and of columns of scale * cosine + bias, averaged."""
+    logits = [[scale * cosine(image, text) + bias for text in texts] for image in images]
+    columns = [list(column) for column in zip(*logits, strict=True)]
+    losses = []
+    for matrix in (logits, columns):
+        rows = [-math.log(math.exp(row[i]) / sum(map(math.exp, row))) for i, row in enumerate(matrix)]
+        losses.append(sum(rows) / len(rows))
+    return sum(losses) / 2
+
+
+def siglip_terms(
+    images: Sequence[Vector], texts: Sequence[Vector], scale: float, bias: float
+) -> tuple[list[float], list[float]]:
+    """open_clip's SigLipLoss before it is summed: -log sigmoid(z) of pairs, and -log sigmoid(-z) of all others."""
+    pairs, others = [], []
+    for i, image in enumerate(images):
+        for j, text in enumerate(texts):
+            logit = scale * cosine(image, text) + bias
+            if i == j:
+                pairs.append(-math.log(1 / (1 + math.exp(-logit))))
+            else:
+                others.append(-math.log(1 / (1 + math.exp(logit))))
+    return pairs, others

@@ -1,12 +1,17 @@
 """The calls of other libraries: the same numbers as theirs where nothing is corrected."""
 
+import math
+from typing import Any
+
 import pytest
 import torch
 
+import oracles
 import pucl
-from examples import related_views
+from examples import ALL, brief, loop_count, loop_weights, related_views
 from pucl.adapters import MetricLearningLoss, TwoTowerLoss
-from pucl.corrections import PUCL, Plain
+from pucl.contrast.loss import ObjectiveName
+from pucl.corrections import PUCL, Correction, Plain, PointwiseTable
 from pucl.functional import contrastive_loss
 
 both_ways = pytest.mark.parametrize("streaming", [False, True], ids=["dense", "streaming"])
@@ -120,3 +125,166 @@ def test_one_direction_of_two_towers_by_hand() -> None:
     each = TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(images, texts)
     forth = contrastive_loss(images, texts, texts, Plain(), query_ids=ids, unlabelled_ids=ids, reduction="none")
     torch.testing.assert_close(each[:5], forth)
+
+
+ITEMS = [7, 3, 7, 0, 5, 2, 9]
+"""The item of each of five pairs (the third is the first one's again), and of two negatives."""
+SORTS = [-1, 4, -1, 4, 8, 4, -1]
+"""Their known groups: the first negative is of a group that two pairs have."""
+
+
+@pytest.mark.usefixtures("small_tiles")
+class TestItems:
+    """Two towers as a recommender calls them, against loops."""
+
+    def towers(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        users, items = related_views(5, 4)
+        log_q = torch.tensor([0.2, 0.1, 0.2, 0.05, 0.3, 0.02, 0.4], dtype=torch.float64).log()
+        return users, items, torch.randn(2, 4, dtype=torch.float64), log_q
+
+    @both_ways
+    @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+    # A table of r is one over cosines. For shifted logits it is over another scale; see `bins_of`.
+    @pytest.mark.parametrize("correction", [each for each in ALL if not isinstance(each, PointwiseTable)], ids=brief)
+    def test_equals_the_loops(self, correction: Correction, objective: ObjectiveName, streaming: bool) -> None:
+        users, items, extra, log_q = self.towers()
+        scale, bias, share = 3.0, -0.7, 0.05
+        loss = pucl.ContrastiveLoss(correction, objective=objective, streaming=streaming, reduction="none", floor=share)
+        ids, groups = torch.tensor(ITEMS), torch.tensor(SORTS)
+        losses = TwoTowerLoss(loss)(
+            users, items, scale, bias, ids=ids, groups=groups, negatives=extra, log_q=log_q, directions="both"
+        )
+        assert loss.last is not None
+        assert loss.last.floored < 0.5
+        bias = bias if objective == "jensen_shannon" else 0.0  # InfoNCE does not depend on it.
+        candidates = [*items.tolist(), *extra.tolist()]
+        shift = [bias - each for each in log_q.tolist()]
+        rows = oracles.towers_as_logits(users.tolist(), candidates, scale, ITEMS, SORTS, shift)
+        rows += oracles.towers_as_logits(items.tolist(), users.tolist(), scale, ITEMS, SORTS, [bias] * 5)
+        expected, odds = [], float(correction.odds)
+        for positives, unlabelled in rows:
+            weights = loop_weights(correction, 1.0)(unlabelled)
+            g = math.exp if objective == "infonce" else oracles.softplus
+            floor = share * sum(weight * g(u) for weight, u in zip(weights, unlabelled, strict=True))
+            if objective == "infonce":
+                count = loop_count(correction, unlabelled)
+                expected.append(oracles.infonce(positives, unlabelled, weights, odds, floor, count)[0])
+            else:
+                expected.append(oracles.jensen_shannon(positives, unlabelled, weights, odds, floor)[0])
+        torch.testing.assert_close(losses, torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12)
+
+    @both_ways
+    @pytest.mark.parametrize("bias", [None, -10.0])
+    def test_plain_is_open_clip_typed_as_a_loop(self, streaming: bool, bias: float | None) -> None:
+        images, texts = related_views(6, 5)
+        loss = TwoTowerLoss(pucl.NTXentLoss(streaming=streaming))
+        value = loss(images, texts, 14.3, bias)
+        assert isinstance(value, torch.Tensor)
+        expected = oracles.clip(images.tolist(), texts.tolist(), 14.3, bias or 0.0)
+        assert value.item() == pytest.approx(expected, rel=1e-6)
+        single = loss(images.float(), texts.float(), torch.tensor(14.3), bias)
+        assert isinstance(single, torch.Tensor)
+        assert single.item() == pytest.approx(expected, rel=1e-6)
+
+    def test_jensen_shannon_with_a_bias_has_the_terms_of_siglip(self) -> None:
+        """SigLIP adds the others of a sample up, Jensen-Shannon takes their mean."""
+        images, texts = related_views(6, 5)
+        loss = TwoTowerLoss(pucl.NTXentLoss(objective="jensen_shannon"))
+        pairs, others = oracles.siglip_terms(images.tolist(), texts.tolist(), 10.0, -10.0)
+        expected = sum(pairs) / len(pairs) + sum(others) / len(others)
+        assert float(loss(images, texts, 10.0, -10.0)) == pytest.approx(expected, rel=1e-10)
+
+    @both_ways
+    @pytest.mark.parametrize("objective", ["infonce", "jensen_shannon"])
+    def test_gradients(self, objective: ObjectiveName, streaming: bool) -> None:
+        users, items, extra, log_q = self.towers()
+        loss = TwoTowerLoss(pucl.PUCLLoss(alpha=0.05, c=0.0, objective=objective, streaming=streaming))
+        known = {"ids": torch.tensor(ITEMS), "groups": torch.tensor(SORTS), "log_q": log_q}
+        numbers = [torch.tensor(value, dtype=torch.float64) for value in (3.0, -0.5)]
+        inputs = [each.requires_grad_() for each in (users, items, extra, *numbers)]
+
+        def value(users: Any, items: Any, extra: Any, scale: Any, bias: Any) -> Any:
+            return loss(users, items, scale, bias, negatives=extra, **known)
+
+        assert torch.autograd.gradcheck(value, inputs, fast_mode=True)
+        assert loss.last is not None
+        assert loss.last.floored < 0.5
+        gradients = torch.autograd.grad(value(*inputs), inputs)
+        assert all(gradient.abs().sum() > 0 for gradient in gradients[:4])
+        assert (gradients[4] == 0) == (objective == "infonce")
+
+    def test_an_accidental_hit_is_as_if_it_were_not_there(self) -> None:
+        users, items, _, _ = self.towers()
+        each = TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items, ids=torch.tensor(ITEMS[:5]))
+        alone = contrastive_loss(users[:1], items[:1], items[[1, 3, 4]], Plain())
+        assert isinstance(each, torch.Tensor)
+        torch.testing.assert_close(each[0], alone)
+        torch.testing.assert_close(
+            TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items, ids=torch.tensor([4, 1, 9, 0, 8])),
+            TwoTowerLoss(pucl.NTXentLoss(reduction="none"))(users, items),
+            rtol=0,
+            atol=0,
+        )
+
+    def test_one_direction(self) -> None:
+        users, items, _, _ = self.towers()
+        each = TwoTowerLoss(pucl.PUCLLoss(alpha=0.02, c=0.0, reduction="none"))
+        both = each(users, items, 4.0)
+        assert isinstance(both, torch.Tensor)
+        assert torch.equal(torch.as_tensor(each(users, items, 4.0, directions="first")), both[:5])
+        assert torch.equal(torch.as_tensor(each(users, items, 4.0, directions="second")), both[5:])
+
+    def test_a_probability_that_is_the_same_for_all_changes_nothing(self) -> None:
+        users, items, _, _ = self.towers()
+        loss = TwoTowerLoss(pucl.PUCLLoss(alpha=0.005, c=0.0, temperature=0.2))
+        same = torch.full((5,), 0.01, dtype=torch.float64).log()
+        torch.testing.assert_close(loss(users, items, log_q=same), loss(users, items))
+        assert loss.last is not None
+        assert loss.last.floored < 0.5
+
+    def test_negatives_alone_are_enough(self) -> None:
+        users, items, extra, _ = self.towers()
+        value = TwoTowerLoss(pucl.NTXentLoss())(users[:1], items[:1], negatives=extra, directions="first")
+        torch.testing.assert_close(value, contrastive_loss(users[:1], items[:1], extra, Plain()))
+
+    def test_ids_are_samples_of_a_correction_that_remembers(self) -> None:
+        users, items, _, _ = self.towers()
+        loss = TwoTowerLoss(pucl.GloFNDLoss(10, dropped=0.3, wait=0))
+        assert float(loss(users, items, ids=torch.tensor(ITEMS[:5]))) > 0
+        assert loss.loss.learnt is not None
+        with pytest.raises(ValueError, match="expected their ids, got none"):
+            loss(users, items)
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            ({"ids": torch.full((4,), 3)}, "expected two different items or more, got 4 times the item 3.*negatives="),
+            ({"groups": torch.full((4,), 3)}, "expected two groups or more.*got 4 embeddings of the group 3 alone"),
+            (
+                {"ids": torch.tensor([1, 1, 2, 3]), "groups": torch.tensor([0, 1, 2, 2])},
+                "the groups 0 and 1 for the id 1",
+            ),
+            ({"ids": torch.tensor([1, -1, 2, 3])}, "ids name items: expected none below 0, got -1"),
+            ({"ids": torch.arange(5)}, "names the item of each row: expected 4 integers"),
+            (
+                {"log_q": torch.tensor([0.0, -math.inf, math.nan, 1.0])},
+                "got 2 of 4 that are not.*add one to all counts",
+            ),
+            ({"log_q": torch.zeros(3)}, "expected 4 numbers, for 4 items of the batch and 0 negatives, got .*\\(3,\\)"),
+            ({"log_q": torch.zeros(4), "negatives": torch.randn(2, 3)}, "for 4 items of the batch and 2 negatives"),
+            (
+                {"negatives": torch.randn(2, 5)},
+                "text_features and negatives .* expected the same dimension, got 3 and 5",
+            ),
+            ({"directions": "forth"}, "whose samples are anchors: expected 'both', or 'first' or 'second'"),
+            (
+                {"directions": "second", "log_q": torch.zeros(4)},
+                "expected the directions 'first' or 'both', got 'second'",
+            ),
+            ({"logit_bias": math.inf}, "logit_bias is added to all logits: expected a finite number, got inf"),
+        ],
+    )
+    @pytest.mark.usefixtures("without_shape_checks")
+    def test_what_does_not_fit_is_refused(self, call: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            TwoTowerLoss(pucl.NTXentLoss())(torch.randn(4, 3), torch.randn(4, 3), **call)

@@ -12,6 +12,7 @@ warnings.simplefilter("error", pucl.FlooredWarning)
 torch.set_num_threads(1)
 name, backend, bank = sys.argv[1], sys.argv[3], int(sys.argv[4])
 streaming, whole = sys.argv[2] == "True", sys.argv[5] == "True"
+known = {"groups": torch.tensor([0, 1, 2, 0, -1, 3, 2, 4, 0, -1])} if sys.argv[6] == "True" else {}
 
 def run(compiled):
     torch.manual_seed(0)
@@ -19,7 +20,7 @@ def run(compiled):
     loss = getattr(pucl, name)(temperature=0.5, streaming=streaming, memory_bank_size=bank)
     optimiser = torch.optim.SGD(encoder.parameters(), lr=0.1)
     def forward(x0, x1):
-        return loss(encoder(x0), encoder(x1))
+        return loss(encoder(x0), encoder(x1), **known)
     step = torch.compile(forward, backend=backend, fullgraph=whole) if compiled else forward
     values = []
     for _ in range(6):
@@ -41,18 +42,23 @@ for one, other in zip(weights, compiled_weights):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "streaming", "backend", "bank", "whole"),
+    ("name", "streaming", "backend", "bank", "whole", "grouped"),
     [
-        ("PUCLLoss", False, "inductor", 0, True),
-        ("PUCLLoss", True, "inductor", 0, True),
-        ("HardLoss", True, "aot_eager", 0, True),
-        ("RingLoss", False, "aot_eager", 0, True),
-        ("RingLoss", True, "aot_eager", 0, False),
-        ("PUCLLoss", True, "aot_eager", 24, False),
+        ("PUCLLoss", False, "inductor", 0, True, False),
+        ("PUCLLoss", True, "inductor", 0, True, False),
+        ("HardLoss", True, "aot_eager", 0, True, False),
+        ("RingLoss", False, "aot_eager", 0, True, False),
+        ("RingLoss", True, "aot_eager", 0, False, False),
+        ("PUCLLoss", True, "aot_eager", 24, False, False),
+        # Groups interrupt a compiled step: how many mates an anchor has is not known before.
+        ("PUCLLoss", False, "aot_eager", 0, False, True),
+        ("PUCLLoss", True, "aot_eager", 0, False, True),
     ],
 )
-def test_a_compiled_step_is_the_step(name: str, streaming: bool, backend: str, bank: int, whole: bool) -> None:
-    arguments = [name, str(streaming), backend, str(bank), str(whole)]
+def test_a_compiled_step_is_the_step(
+    name: str, streaming: bool, backend: str, bank: int, whole: bool, grouped: bool
+) -> None:
+    arguments = [name, *map(str, (streaming, backend, bank, whole, grouped))]
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False
     )

@@ -18,6 +18,9 @@ both_objectives = pytest.mark.parametrize("objective", ["infonce", "jensen_shann
 both_ways = pytest.mark.parametrize("streaming", [False, True], ids=["dense", "streaming"])
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
+GROUPS = [4, -1, 2, 4, 7, 2, -1, 4, 9]
+"""Known groups of three, of two and of one sample, and samples without a group."""
+
 
 def test_every_correction_has_an_example() -> None:
     assert EXAMPLES.keys() == CORRECTIONS.keys()
@@ -44,15 +47,17 @@ def test_weights_sum_to_one_and_masked_samples_weigh_nothing(correction: Correct
 @every
 @both_objectives
 @both_ways
-def test_equals_the_loops(correction: Correction, objective: ObjectiveName, streaming: bool) -> None:
+@pytest.mark.parametrize("groups", [None, GROUPS], ids=["alone", "groups"])
+def test_equals_the_loops(
+    correction: Correction, objective: ObjectiveName, streaming: bool, groups: list[int] | None
+) -> None:
     temperature = 0.4
-    views = related_views(7, 5)
-    outcome = corrected_loss(
-        pair_views(views, temperature=temperature), correction, objective=objective, streaming=streaming
-    )
+    views = related_views(9, 5)
+    pairs = pair_views(views, temperature=temperature, groups=None if groups is None else torch.tensor(groups))
+    outcome = corrected_loss(pairs, correction, objective=objective, streaming=streaming)
     assert outcome.floored < 0.5
     losses, floors = [], []
-    for positives, unlabelled in oracles.views_as_logits([view.tolist() for view in views], temperature):
+    for positives, unlabelled in oracles.views_as_logits([view.tolist() for view in views], temperature, groups):
         weights = loop_weights(correction, temperature)(unlabelled)
         if objective == "infonce":
             count = loop_count(correction, unlabelled)
@@ -72,16 +77,21 @@ def test_equals_the_loops(correction: Correction, objective: ObjectiveName, stre
 @every
 @both_objectives
 @both_ways
-@pytest.mark.parametrize("views", [2, 3])
+@pytest.mark.parametrize(("views", "groups"), [(2, None), (3, None), (2, [1, -1, 1, 0, 1])])
 def test_gradients(
-    correction: Correction, objective: ObjectiveName, streaming: bool, views: int, monkeypatch: pytest.MonkeyPatch
+    correction: Correction,
+    objective: ObjectiveName,
+    streaming: bool,
+    views: int,
+    groups: list[int] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pucl.contrast.pairs.BLOCK", 100)
 
     def loss(*embeddings: torch.Tensor) -> torch.Tensor:
-        outcome = corrected_loss(
-            pair_views(embeddings, temperature=0.5), correction, objective=objective, streaming=streaming
-        )
+        known = None if groups is None else torch.tensor(groups)
+        pairs = pair_views(embeddings, temperature=0.5, groups=known)
+        outcome = corrected_loss(pairs, correction, objective=objective, streaming=streaming)
         assert outcome.floored < 0.5
         return outcome.loss.sum()
 
@@ -148,13 +158,77 @@ def test_an_anchor_without_unlabelled_samples_has_no_negative_term(
 
 
 @every
+@both_objectives
 @both_ways
+def test_groups_that_all_differ_change_nothing(
+    correction: Correction, objective: ObjectiveName, streaming: bool
+) -> None:
+    """To the bit: also with samples without a group, and in unlabelled samples of their own."""
+    query, positive = related_views(9, 5)
+    others, groups = torch.randn(11, 5, dtype=torch.float64), torch.tensor([3, -1, 0, 5, 7, -1, 11, 1, 12])
+    options: dict[str, Any] = {"objective": objective, "streaming": streaming}
+    in_batch = pair_views([query, positive], groups=groups)
+    expected = corrected_loss(pair_views([query, positive]), correction, **options)
+    assert torch.equal(corrected_loss(in_batch, correction, **options).loss, expected.loss)
+    apart = pair_up(query, positive, others, query_groups=groups, unlabelled_groups=torch.arange(20, 31))
+    expected = corrected_loss(pair_up(query, positive, others), correction, **options)
+    assert torch.equal(corrected_loss(apart, correction, **options).loss, expected.loss)
+
+
+@every
+@both_objectives
+@both_ways
+def test_a_mate_is_a_given_positive_that_is_not_unlabelled(
+    correction: Correction, objective: ObjectiveName, streaming: bool
+) -> None:
+    """Loss, gradients and reports: unlabelled samples of the group, and the same samples given as positives."""
+    query, positive = (view.requires_grad_() for view in related_views(5, 6))
+    mates = (query.detach()[:3] + torch.randn(3, 6, dtype=torch.float64)).requires_grad_()
+    others = torch.randn(12, 6, dtype=torch.float64, requires_grad=True)
+    inputs = (query, positive, mates, others)
+    options: dict[str, Any] = {"objective": objective, "streaming": streaming}
+    query_groups, mates_groups = torch.tensor([3, 5, -1, 3, 8]), torch.tensor([3, 5, 3])
+    pairs = pair_up(
+        query,
+        positive,
+        torch.cat([mates[:1], others, mates[1:]]),
+        query_groups=query_groups,
+        unlabelled_groups=torch.cat([mates_groups[:1], torch.full((12,), -1), mates_groups[1:]]),
+    )
+    outcome = corrected_loss(pairs, correction, **options)
+    losses, similarities = [], []
+    for i in range(5):
+        own = [j for j in range(3) if mates_groups[j] == query_groups[i]]
+        rest = [j for j in range(3) if j not in own]
+        given = torch.cat([positive[i : i + 1], mates[own]])[None]
+        pairs = pair_up(query[i : i + 1], given, torch.cat([others, mates[rest]]))
+        alone = corrected_loss(pairs, correction, **options)
+        losses.append(alone.loss)
+        similarities += [alone.positive_similarity] * (1 + len(own))
+    torch.testing.assert_close(outcome.loss, torch.cat(losses), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(outcome.positive_similarity, torch.stack(similarities).mean())
+    weight = torch.arange(1.0, 6.0, dtype=torch.float64)
+    gradients = torch.autograd.grad((outcome.loss * weight).sum(), inputs)
+    for ours, expected in zip(gradients, torch.autograd.grad((torch.cat(losses) * weight).sum(), inputs), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-11)
+
+
+@every
+@both_ways
+@pytest.mark.parametrize(
+    "groups",
+    [None, pytest.param([0, 1, 0, 2, 2, -1, 0, 3, 3, -1, 4, 4], marks=pytest.mark.slow)],
+    ids=["alone", "groups"],
+)
 @pytest.mark.parametrize("temperature", [0.01, 0.02, 0.07, 0.5, 1.0, 10.0])
 @pytest.mark.parametrize("noise", [0.0, 1e-4, 0.3, 10.0])
 @pytest.mark.filterwarnings("ignore::pucl.FlooredWarning")
-def test_finite_at_every_temperature(correction: Correction, streaming: bool, temperature: float, noise: float) -> None:
+def test_finite_at_every_temperature(
+    correction: Correction, streaming: bool, groups: list[int] | None, temperature: float, noise: float
+) -> None:
     views = [view.float().requires_grad_() for view in related_views(12, 8, noise=noise)]
-    outcome = corrected_loss(pair_views(views, temperature=temperature), correction, streaming=streaming)
+    pairs = pair_views(views, temperature=temperature, groups=None if groups is None else torch.tensor(groups))
+    outcome = corrected_loss(pairs, correction, streaming=streaming)
     outcome.loss.mean().backward()
     assert outcome.loss.isfinite().all()
     assert (outcome.loss >= 0).all()

@@ -17,6 +17,7 @@ LAYERS = [
     {"corrections"},
     {"memory", "processes", "devices", "batch_norm", "data"},
     {"functional", "together", "floored"},
+    {"pairs"},
     {"losses", "adapters", "evaluation", "training"},
     {"config"},
     {"modality"},

@@ -17,11 +17,12 @@ def test_a_queue_holds_the_most_recent(size: int, batches: list[int]) -> None:
     all_ids: list[int] = []
     for batch in batches:
         ids = torch.arange(len(all_ids), len(all_ids) + batch)
-        queue.push(ids[:, None].double().repeat(1, 2), ids)
+        queue.push(ids[:, None].double().repeat(1, 2), ids, ids // 3)
         all_ids.extend(ids.tolist())
-    keys, ids = queue.contents()
+    keys, ids, groups = queue.contents()
     assert sorted(ids.tolist()) == all_ids[-size:]
     assert torch.equal(keys[:, 0], ids.double())
+    assert torch.equal(groups, ids // 3)
     assert queue.position == len(all_ids) % size
 
 
@@ -42,6 +43,17 @@ def test_a_queue_of_unknown_dimension_takes_a_saved_one() -> None:
     for name, value in saved.state_dict().items():
         assert torch.equal(queue.state_dict()[name], value)
     assert len(queue.contents()[0]) == 4
+
+
+def test_a_queue_that_was_saved_without_groups_has_none() -> None:
+    saved = Queue(4, dim=3)
+    saved.push(torch.randn(6, 3), torch.arange(6), torch.arange(6))
+    old = {name: value for name, value in saved.state_dict().items() if name != "groups"}
+    queue = Queue(4, dim=3)
+    queue.load_state_dict(old)
+    assert queue.contents().groups.tolist() == [-1] * 4
+    assert torch.equal(queue.contents().ids, saved.contents().ids)
+    assert "groups" not in old
 
 
 def test_a_queue_of_unknown_dimension_goes_back_to_its_first_state() -> None:
@@ -85,6 +97,8 @@ def test_wrong_keys_are_refused(without_shape_checks: None) -> None:
         queue.push(torch.randn(3))
     with pytest.raises(ValueError, match="a queue of dimension 3: expected the same, got 2"):
         queue.push(torch.randn(2, 2))
+    with pytest.raises(ValueError, match=r"groups name the known group of each key: expected 2 integers, got .*\[3\]"):
+        queue.push(torch.randn(2, 3), None, torch.arange(3))
     for size in (0, 3.5, True, "4"):
         with pytest.raises(ValueError, match="how many embeddings the queue holds: expected an integer of at least 1"):
             Queue(size)  # type: ignore[arg-type]

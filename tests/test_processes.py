@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from pucl import NTXentLoss, PUCLLoss, cli, doctor, processes
 from pucl.doctor import Finding, checks, together
@@ -79,6 +80,7 @@ def releases_the_process_group() -> None:
     processes.gather_sizes(len(own), CPU)
     processes.gather(own, sizes)
     processes.sum_over_processes(own.sum())
+    DistributedDataParallel(torch.nn.Linear(2, 2, dtype=torch.float64))(own).sum().backward()
     assert sys.getrefcount(dist.group.WORLD) == held
 
 

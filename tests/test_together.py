@@ -14,7 +14,9 @@ STEPS = 20
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "simclr": ("simclr", {}),
     "simclr, three views, oracle": ("simclr", {"view_count": 3, "correction": "oracle"}),
+    "simclr, groups": ("simclr", {"grouped": True}),
     "moco": ("moco", {}),
+    "moco, groups": ("moco", {"grouped": True}),
     "moco, whole batches, both ways": ("moco", {"splits": 1, "symmetric": True}),
     "cmc": ("cmc", {}),
 }

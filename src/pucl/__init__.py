@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pucl import adapters, corrections, functional
+    from pucl import adapters, corrections, functional, pairs
     from pucl.losses import (
         AutoLoss,
         BCLLoss,
@@ -45,6 +45,7 @@ __all__ = [
     "corrections",
     "functional",
     "load",
+    "pairs",
 ]
 
 

@@ -47,6 +47,8 @@ def contrastive_loss(
     positive_mask: Bool[Tensor, "anchor positive"] | None = None,
     query_ids: Int[Tensor, " anchor"] | None = None,
     unlabelled_ids: Int[Tensor, " unlabelled"] | None = None,
+    query_groups: Int[Tensor, " anchor"] | None = None,
+    unlabelled_groups: Int[Tensor, " unlabelled"] | None = None,
     normalize: bool = True,
     streaming: bool | None = None,
 ) -> Float[Tensor, "*reduced"]:
@@ -66,6 +68,8 @@ def contrastive_loss(
         positive_mask: True where a positive counts, if anchors have different numbers of positives.
         query_ids: Id of each anchor's sample. An anchor is not compared with unlabelled samples that have its id.
         unlabelled_ids: Id of each unlabelled sample.
+        query_groups: Known group of each anchor, -1 for none. Unlabelled samples of its group count as positives.
+        unlabelled_groups: Known group of each unlabelled sample.
         normalize: Divide embeddings by their length. If False, they must have length one already.
         streaming: Whether to compute without holding the anchors x unlabelled matrix. None: where that is faster.
 
@@ -86,6 +90,8 @@ def contrastive_loss(
         positive_mask=positive_mask,
         query_ids=query_ids,
         unlabelled_ids=unlabelled_ids,
+        query_groups=query_groups,
+        unlabelled_groups=unlabelled_groups,
         normalize=normalize,
     )
     outcome = corrected_loss(pairs, correction, objective=objective, floor=floor, streaming=streaming)

@@ -4,7 +4,7 @@ Both are modules: their buffers are saved with the model. Both know the sample o
 not compared with itself.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -12,7 +12,21 @@ from torch import nn
 from pucl.contrast.embeddings import SHORTEST
 from pucl.shapes import Float, Int, Tensor
 
-UNKNOWN = -1  # The id of an embedding whose sample is not known.
+UNKNOWN = -1  # The id of an embedding whose sample is not known, and the group of one that is in none.
+
+
+class Remembered(NamedTuple):
+    """What a queue holds.
+
+    Args:
+        keys: The embeddings.
+        ids: Sample of each; -1 where it is not known.
+        groups: Known group of each; -1 for none.
+    """
+
+    keys: Float[Tensor, "filled dim"]
+    ids: Int[Tensor, " filled"]
+    groups: Int[Tensor, " filled"]
 
 
 class Queue(nn.Module):
@@ -28,6 +42,7 @@ class Queue(nn.Module):
 
     keys: Float[Tensor, "size dim"]
     ids: Int[Tensor, " size"]
+    groups: Int[Tensor, " size"]
     position: Int[Tensor, ""]
     filled: Int[Tensor, ""]
 
@@ -40,23 +55,29 @@ class Queue(nn.Module):
         self._dim = dim
         self.register_buffer("keys", torch.zeros(size, dim or 0))
         self.register_buffer("ids", torch.full((size,), UNKNOWN))
+        self.register_buffer("groups", torch.full((size,), UNKNOWN))
         self.register_buffer("position", torch.tensor(0))
         self.register_buffer("filled", torch.tensor(0))
         self._full = False  # Once it is full, the device is not asked again.
 
-    def contents(self) -> tuple[Float[Tensor, "filled dim"], Int[Tensor, " filled"]]:
-        """Copies of the embeddings so far and of their ids, in no particular order.
+    def contents(self) -> Remembered:
+        """Copies of the embeddings so far, of their ids and of their groups, in no particular order.
 
         Copies, since the backward pass needs them and `push` overwrites the originals.
         """
         if not self._full:
             filled = int(self.filled)
             self._full = filled == self.size
-            return self.keys[:filled].clone(), self.ids[:filled].clone()
-        return self.keys.clone(), self.ids.clone()
+            return Remembered(*(each[:filled].clone() for each in (self.keys, self.ids, self.groups)))
+        return Remembered(self.keys.clone(), self.ids.clone(), self.groups.clone())
 
     @torch.no_grad()
-    def push(self, keys: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None) -> None:
+    def push(
+        self,
+        keys: Float[Tensor, "batch dim"],
+        ids: Int[Tensor, " batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
+    ) -> None:
         """Replace the oldest embeddings by these. Of more than `size` at once, the last are kept."""
         if keys.ndim != 2:
             raise ValueError(
@@ -64,30 +85,40 @@ class Queue(nn.Module):
             )
         if self.keys.shape[1] == 0:
             self.keys = self.keys.new_zeros(self.size, keys.shape[1], dtype=keys.dtype, device=keys.device)
-            for name in ("ids", "position", "filled"):
+            for name in ("ids", "groups", "position", "filled"):
                 setattr(self, name, getattr(self, name).to(keys.device))
         if keys.shape[1] != self.keys.shape[1]:
             raise ValueError(
                 f"keys go into a queue of dimension {self.keys.shape[1]}: expected the same, got {keys.shape[1]}"
             )
         batch = len(keys)
-        if ids is None:
-            ids = torch.full((batch,), UNKNOWN, device=keys.device)
-        if ids.shape != (batch,) or ids.is_floating_point():
-            raise ValueError(
-                f"ids name the sample of each key: expected {batch} integers, got {ids.dtype} {list(ids.shape)}"
-            )
+        ids = self._names("ids name the sample of each key", ids, keys)
+        groups = self._names("groups name the known group of each key", groups, keys)
         # A key with NaN would spoil every later step. As a zero vector it has similarity 0 to everything.
         keys = torch.where(keys.isfinite().all(dim=1, keepdim=True), keys, 0.0)
-        keys, ids = keys[-self.size :], ids[-self.size :]
+        keys, ids, groups = keys[-self.size :], ids[-self.size :], groups[-self.size :]
         start = self.position + (batch - len(keys))
         indices = (start + torch.arange(len(keys), device=keys.device)) % self.size
         self.keys.index_copy_(0, indices, keys.to(self.keys.dtype))
         self.ids.index_copy_(0, indices, ids.to(torch.int64))
+        self.groups.index_copy_(0, indices, groups.to(torch.int64))
         self.position.copy_((self.position + batch) % self.size)
         self.filled.copy_((self.filled + batch).clamp_max(self.size))
 
+    @staticmethod
+    def _names(
+        meaning: str, names: Int[Tensor, " batch"] | None, keys: Float[Tensor, "batch dim"]
+    ) -> Int[Tensor, " batch"]:
+        """The ids or groups of these keys, unknown if None; raise if they do not go with the keys."""
+        if names is None:
+            return torch.full((len(keys),), UNKNOWN, device=keys.device)
+        if names.shape != (len(keys),) or names.is_floating_point():
+            raise ValueError(f"{meaning}: expected {len(keys)} integers, got {names.dtype} {list(names.shape)}")
+        return names
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        if prefix + "ids" in state_dict and prefix + "groups" not in state_dict:  # Saved before queues had groups.
+            state_dict[prefix + "groups"] = torch.full((self.size,), UNKNOWN)
         wrong = self._wrong_in({name: state_dict.get(prefix + name) for name in ("keys", "position", "filled")})
         if wrong:
             args[-1].extend(wrong)  # torch collects these and raises them together when all parts are loaded.

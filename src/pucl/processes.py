@@ -8,6 +8,7 @@ In a single process, or without torch.distributed, every function returns the re
 """
 
 import functools
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -217,6 +218,7 @@ def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours
     meeting, number, count = next(dist.rendezvous("env://", timeout=timeout))  # type: ignore[attr-defined]
     store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", meeting)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
+    _import_before_joining()
     dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=timeout)
     try:
         yield
@@ -246,12 +248,22 @@ def gloo_world(meeting: Path, *, number: int, count: int, timeout: timedelta) ->
         count: Number of processes.
         timeout: How long processes wait for each other.
     """
+    _import_before_joining()
     store = dist.FileStore(str(meeting), count)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=number, world_size=count, timeout=timeout)
     try:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def _import_before_joining() -> None:
+    """Import the functions whose default argument is the process group, while there is none.
+
+    The compiler and DistributedDataParallel import them. If a group exists by then, they keep it for ever, and its
+    threads abort a process that ends while they work; see `_outside_compilation`.
+    """
+    importlib.import_module("torch.distributed.nn")
 
 
 class _Gather(torch.autograd.Function):

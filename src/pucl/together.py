@@ -8,7 +8,15 @@ import torch
 from pucl import processes
 from pucl.contrast.correction import CorrectionState, StateReport
 from pucl.contrast.loss import Outcome, Reduction, reduce
-from pucl.contrast.pairing import Others, Temperature, check_ids, check_temperature, pair_views, stack_views
+from pucl.contrast.pairing import (
+    GROUPS_MEAN,
+    Others,
+    Temperature,
+    check_ids,
+    check_temperature,
+    pair_views,
+    stack_views,
+)
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
 
@@ -19,6 +27,7 @@ def pair_views_together(
     temperature: Temperature,
     ids: Int[Tensor, " batch"] | None = None,
     samples: Int[Tensor, " batch"] | None = None,
+    groups: Int[Tensor, " batch"] | None = None,
 ) -> Pairs:
     """The views of this process as anchors, against all views of all processes; see `pair_views`."""
     check_temperature(temperature)
@@ -26,6 +35,7 @@ def pair_views_together(
     count, batch, dim = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
     check_ids("samples", samples, batch, stacked.device)
+    check_ids("groups", groups, batch, stacked.device, GROUPS_MEAN)
     sizes = processes.gather_sizes(
         batch,
         stacked.device,
@@ -35,6 +45,7 @@ def pair_views_together(
             "the size of a number in bytes": stacked.element_size(),
             "whether ids are given": int(ids is not None),
             "whether samples are named": int(samples is not None),
+            "whether groups are given": int(groups is not None),
             "whether a gradient is needed": int(stacked.requires_grad and torch.is_grad_enabled()),
         },
     )
@@ -46,10 +57,23 @@ def pair_views_together(
     rows = processes.gather(stacked.transpose(0, 1).reshape(batch, count * dim), sizes)
     keys = rows.view(-1, count, dim).transpose(0, 1).reshape(-1, dim)
     ids = ids.to(torch.int64)
-    names = torch.stack([ids] if samples is None else [ids, samples.to(torch.int64)], dim=1)
+    names = torch.stack([each.to(torch.int64) for each in (ids, samples, groups) if each is not None], dim=1)
     key_names = processes.gather(names, sizes).repeat(count, 1)
-    others = Others(keys, key_names[:, 0], None if samples is None else key_names[:, 1])
-    return pair_views(list(stacked), temperature=temperature, ids=ids, samples=samples, others=others, normalize=False)
+    others = Others(
+        keys,
+        key_ids=key_names[:, 0],
+        key_samples=None if samples is None else key_names[:, 1],
+        key_groups=None if groups is None else key_names[:, -1],
+    )
+    return pair_views(
+        list(stacked),
+        temperature=temperature,
+        ids=ids,
+        samples=samples,
+        groups=groups,
+        others=others,
+        normalize=False,
+    )
 
 
 @torch.no_grad()

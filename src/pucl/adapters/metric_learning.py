@@ -7,10 +7,9 @@ import torch
 from pucl.adapters.adapter import Adapter
 from pucl.contrast.embeddings import as_embeddings
 from pucl.contrast.pairing import check_ids, pair_up
-from pucl.contrast.pairs import Pairs
+from pucl.contrast.pairs import Groups
 from pucl.losses import ContrastiveLoss
-from pucl.precision import full_precision
-from pucl.shapes import Bool, Float, Int, Tensor
+from pucl.shapes import Float, Int, Tensor
 
 
 class MetricLearningLoss(Adapter):
@@ -59,49 +58,16 @@ class MetricLearningLoss(Adapter):
         if ref_emb is not None and ref_labels is not None:
             reference, reference_labels, itself = as_embeddings("ref_emb", ref_emb), ref_labels, itself.fill_(-1)
             check_ids("ref_labels", ref_labels, len(reference), embeddings.device)
-        indices, present = _same_label(labels, reference_labels, itself)
-        pairs = pair_up(
-            embeddings,
-            reference[indices[:, 0]],
-            reference,
-            temperature=self.loss.temperature,
-            query_ids=labels,
-            unlabelled_ids=reference_labels,
-        )
+        labels, reference_labels = labels.to(torch.int64), reference_labels.to(torch.int64)
+        groups = Groups(labels, reference_labels, itself, torch.arange(len(reference), device=reference.device))
+        pairs = pair_up(embeddings, embeddings, reference, temperature=self.loss.temperature)
+        # No positive is given: all positives of an anchor are samples of its label.
         pairs = replace(
-            pairs,
-            positive=_logits_at(pairs, indices),
-            positive_mask=present,
-            query_samples=None,  # Labels exclude pairs, but they are not ids of samples.
-            key_samples=None,
+            pairs, positive=pairs.positive[:, :0], query_ids=labels, key_ids=reference_labels, groups=groups
         )
         outcome = self.loss.outcome(pairs)
         self.loss.learn(pairs)
-        has_positive = present.any(dim=1)
+        has_positive = groups.counts() > 0
         if self.loss.reduction == "mean" and has_positive.any():
             outcome = replace(outcome, loss=outcome.loss[has_positive])
         return self.loss.settle(outcome)
-
-
-def _same_label(
-    labels: Int[Tensor, " anchor"], reference_labels: Int[Tensor, " reference"], itself: Int[Tensor, " anchor"]
-) -> tuple[Int[Tensor, "anchor positive"], Bool[Tensor, "anchor positive"]]:
-    """Indices of the references with each anchor's label, and which of these indices are used.
-
-    Labels are searched in sorted order: the cost grows with the number of positives, not with that of all pairs.
-    """
-    sorted_labels, order = reference_labels.sort(stable=True)
-    begin, end = torch.searchsorted(sorted_labels, labels), torch.searchsorted(sorted_labels, labels, right=True)
-    width = max(1, int((end - begin).max()))
-    ranks = begin[:, None] + torch.arange(width, device=labels.device)
-    present = ranks < end[:, None]
-    indices = order[ranks.clamp_max(len(order) - 1)]
-    return indices, present & (indices != itself[:, None])
-
-
-def _logits_at(pairs: Pairs, indices: Int[Tensor, "anchor positive"]) -> Float[Tensor, "anchor positive"]:
-    """Logits of each anchor with the keys at these indices, from whichever is smaller: their vectors or all logits."""
-    if indices.shape[1] * pairs.key.shape[1] <= len(pairs.key):
-        return (pairs.query[:, None] * pairs.key[indices]).sum(dim=-1)
-    with full_precision(pairs.query.device):
-        return (pairs.query @ pairs.key.T).gather(1, indices)

@@ -1,12 +1,34 @@
 """The averages over the unlabelled samples, for single anchors and for groups of anchors that share one estimate."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
 from pucl.contrast.pairs import brief_repr
 from pucl.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class MateSums:
+    """Sums over the mates of each row, for mates whose logits are too many to be held; see `streaming.mates`.
+
+    Args:
+        count: Number of mates of each row.
+        highest: The highest logit of each row's mates, -inf for a row without any.
+    """
+
+    count: Float[Tensor, " row"]
+    highest: Float[Tensor, " row"]
+
+    def sum(self, function: Callable[..., Tensor], *rows: Float[Tensor, " row"]) -> Float[Tensor, " row"]:
+        """Sum of function(logit, number of the row, ...) over the mates of each row."""
+        raise NotImplementedError
+
+    def detach(self) -> "MateSums":
+        """The same without gradient."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -17,6 +39,7 @@ class Averages:
 
     Args:
         positive: Logits of the positives.
+        mates: More positives of each row, which are summed over without being held; None if all are in `positive`.
         positive_weight: Weight of each positive, or a mask; None if all have weight 1.
         member: The anchor that each row belongs to, if anchors stand for groups; None if each anchor has one row.
         sizes: With `member`: number of rows of each anchor, copies included.
@@ -31,6 +54,7 @@ class Averages:
 
     positive: Float[Tensor, "row positive"]
     positive_weight: Bool[Tensor, "row positive"] | Float[Tensor, "row positive"] | None = None
+    mates: MateSums | None = None
     member: Int[Tensor, " row"] | None = None
     sizes: Float[Tensor, " anchor"] | None = None
     present: Float[Tensor, " anchor"] | None = None
@@ -44,11 +68,32 @@ class Averages:
     def __repr__(self) -> str:
         return brief_repr(self)
 
-    def over_positives(self, values: Float[Tensor, "row positive"]) -> Float[Tensor, " anchor"]:
-        """The mean over each anchor's positives; 0 for an anchor that has none."""
-        if self.positive_weight is None and self.member is None:
+    def over_positives(self, function: Callable[..., Tensor], *rows: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
+        """The mean of function(logit, number of the row, ...) over each anchor's positives; 0 if it has none."""
+        values = function(self.positive, *(row[:, None] for row in rows))
+        if self.positive_weight is None and self.member is None and self.mates is None:
             return values.mean(dim=1)
-        return self._over_members(weighted(values, self.positive_weight).sum(dim=1)) / _or_one(self.positives())
+        sums = weighted(values, self.positive_weight).sum(dim=1)
+        if self.mates is not None:
+            sums = sums + self.mates.sum(function, *rows)
+        return self._over_members(sums) / _or_one(self.positives())
+
+    def mean_positive(self) -> Float[Tensor, ""]:
+        """The mean logit of all positives, each counted with its weight, without gradient; 0 if there are none."""
+        positive = self.positive.detach()
+        if self.positive_weight is None and self.mates is None:
+            return positive.mean()
+        weight = torch.ones_like(positive) if self.positive_weight is None else self.positive_weight
+        total, present = weighted(positive, weight).sum(), weight.sum()
+        if self.mates is not None:
+            of_mates = self.mates.detach().sum(lambda logit: logit)
+            total, present = total + of_mates.sum(), present + self.mates.count.sum()
+        return total / torch.where(present > 0, present, 1)
+
+    def without_gradient_of_positives(self) -> "Averages":
+        """The same, with the logits of the positives as constants."""
+        mates = None if self.mates is None else self.mates.detach()
+        return replace(self, positive=self.positive.detach(), mates=mates)
 
     def over_rows(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
         """The mean over the rows of each anchor; 0 for an anchor that has none."""
@@ -67,21 +112,19 @@ class Averages:
         if self.sizes is not None:
             return self.sizes * self.positive.shape[1]
         if self.positive_weight is None:
-            return self.positive.new_full((len(self.positive),), self.positive.shape[1])
-        return self.positive_weight.sum(dim=1).to(self.positive.dtype)
+            given = self.positive.new_full((len(self.positive),), self.positive.shape[1])
+        else:
+            given = self.positive_weight.sum(dim=1).to(self.positive.dtype)
+        return given if self.mates is None else given + self.mates.count
 
-    def for_rows(self, values: Float[Tensor, " anchor"]) -> Float[Tensor, "row 1"]:
+    def for_rows(self, values: Float[Tensor, " anchor"]) -> Float[Tensor, " row"]:
         """For each row the value of its anchor."""
-        return (values if self.member is None else values.index_select(0, self.member))[:, None]
+        return values if self.member is None else values.index_select(0, self.member)
 
     def log_mean_positive(self, log_factor: Float[Tensor, " row"] | None = None) -> Float[Tensor, " anchor"]:
         """Log of the mean of exp(positive), each row times a factor; 0 for an anchor that has no positive."""
-        if self.member is not None:
-            present, hidden = self.positives(), self._log_weighted()
-            hidden = hidden if log_factor is None else hidden + log_factor[:, None]
-            highest = self._highest(hidden.amax(dim=1))
-            terms = self._over_members((hidden - self.for_rows(highest)).exp().sum(dim=1))
-            return highest + torch.where(terms > 0, terms, 1.0).log() - _or_one(present).log()
+        if self.member is not None or self.mates is not None:
+            return self._log_mean_positive(log_factor)
         if self.positive_weight is None:
             log_mean = torch.logsumexp(self.positive, dim=1) - math.log(self.positive.shape[1])
         else:
@@ -89,6 +132,19 @@ class Averages:
             hidden = self._log_weighted().masked_fill((present == 0)[:, None], 0.0)
             log_mean = torch.logsumexp(hidden, dim=1) - _or_one(present).log()
         return log_mean if log_factor is None else log_mean + log_factor
+
+    def _log_mean_positive(self, log_factor: Float[Tensor, " row"] | None) -> Float[Tensor, " anchor"]:
+        """The same for rows of several members, and for mates."""
+        hidden, factor = self._log_weighted(), torch.zeros_like(self.unlabelled) if log_factor is None else log_factor
+        hidden = hidden + factor[:, None]
+        tops = hidden if self.mates is None else torch.cat([hidden, (self.mates.highest + factor)[:, None]], dim=1)
+        highest = self._highest(tops.amax(dim=1))
+        shift = self.for_rows(highest)
+        terms = (hidden - shift[:, None]).exp().sum(dim=1)
+        if self.mates is not None:
+            terms = terms + self.mates.sum(lambda logit, off: (logit - off).exp(), shift - factor)
+        terms = self._over_members(terms)
+        return highest + torch.where(terms > 0, terms, 1.0).log() - _or_one(self.positives()).log()
 
     def _log_weighted(self) -> Float[Tensor, "row positive"]:
         """Log of exp(positive) times its weight."""
@@ -110,9 +166,9 @@ class Averages:
 
     def _highest(self, rows: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
         """The highest value of each anchor's rows, without gradient; 0 if none is finite."""
-        highest = torch.full_like(self.count, -math.inf)
+        highest = rows.detach()
         if self.member is not None:
-            highest = highest.scatter_reduce(0, self.member, rows.detach(), "amax")
+            highest = torch.full_like(self.count, -math.inf).scatter_reduce(0, self.member, highest, "amax")
         return torch.where(highest.isfinite(), highest, 0.0)
 
     def _over_members(self, values: Float[Tensor, " row"]) -> Float[Tensor, " anchor"]:
@@ -179,7 +235,7 @@ def pool(
     here = torch.ones_like(averages.count) if copies is None else copies
     sizes, count = sum_groups(torch.stack([here, here * averages.count], dim=1), group, groups).unbind(1)
     present = None
-    if averages.positive_weight is not None:
+    if averages.positive_weight is not None or averages.mates is not None:
         present = sum_groups(times(averages.positives(), copies), group, groups)
     elif torch.compiler.is_compiling() or not sizes.all():  # Compiled code must not branch on values.
         present = sizes * averages.positive.shape[1]

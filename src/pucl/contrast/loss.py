@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from pucl.contrast.attraction import attracted_losses
-from pucl.contrast.averages import Averages, pool, weighted
+from pucl.contrast.averages import Averages, pool
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, average_unlabelled, check_floor, resolve_floor
 from pucl.contrast.pairing import check_form
@@ -131,15 +131,9 @@ def conclude(averages: Averages, correction: Correction, objective: Objective, f
     floor = resolve_floor(floor, averages, objective)
     odds = correction.odds.detach() if isinstance(correction.odds, Tensor) else correction.odds
     losses, floored = objective.losses(averages, odds, floor, stop_gradient=correction.stop_gradient)
-    positive = averages.positive.detach()
     # A group counts as one anchor in the floored share, whatever its size.
     weight = None if averages.member is not None else averages.copies
-    if averages.positive_weight is None:
-        similarity = positive.mean()
-    else:
-        present = averages.positive_weight.sum()
-        similarity = weighted(positive, averages.positive_weight).sum() / torch.where(present > 0, present, 1)
-    if averages.positive_weight is not None or averages.present is not None:
+    if averages.positive_weight is not None or averages.present is not None or averages.mates is not None:
         learns = averages.positives() > 0  # An anchor without a positive has no loss.
         losses = torch.where(learns, losses, 0.0)
         weight = torch.where(learns, 1.0 if weight is None else weight, 0.0)
@@ -151,7 +145,7 @@ def conclude(averages: Averages, correction: Correction, objective: Objective, f
         loss=losses,
         floored=share_floored,
         tau_plus=correction.tau_plus,
-        positive_similarity=similarity * averages.temperature,
+        positive_similarity=averages.mean_positive() * averages.temperature,
         unlabelled_similarity=averages.unlabelled_similarity,
         floor=floor,
     )

@@ -1,7 +1,6 @@
 """InfoNCE and Jensen-Shannon: a function g of a logit, its average over the unlabelled samples, and the loss."""
 
 import math
-from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -60,7 +59,7 @@ class InfoNCE:
         """
         log_average = averages.log_mean_unlabelled()
         log_floor = self._log_floor(averages, log_average, floor).reshape(-1)
-        known = replace(averages, positive=averages.positive.detach()) if stop_gradient else averages
+        known = averages.without_gradient_of_positives() if stop_gradient else averages
         if isinstance(odds, Tensor):
             log_added, log_taken = averages.log_mean_unlabelled(odds.log1p()), known.log_mean_positive(odds.log())
             log_mean, floored = corrected_log_mean(log_added, log_taken, log_floor, averages.any_row(odds > 0))
@@ -72,7 +71,7 @@ class InfoNCE:
         some = averages.count > 0
         log_negatives = averages.for_rows(torch.where(some, averages.count, 1.0).log() + log_mean)
         # -log(e^p / (e^p + e^n)) = softplus(n - p): exact at both ends, where the quotient is not.
-        losses = averages.over_positives(softplus(log_negatives - averages.positive))
+        losses = averages.over_positives(lambda positive, negatives: softplus(negatives - positive), log_negatives)
         return torch.where(some, losses, 0.0), floored & some
 
     @staticmethod
@@ -115,7 +114,8 @@ class JensenShannon:
         lowest, mask, counts = averages.lowest, averages.positive_weight, None
         least = softplus(lowest) if isinstance(lowest, Tensor) else math.log1p(math.exp(lowest))
         share = None if isinstance(floor, str) else floor
-        if isinstance(odds, Tensor) or (mask is not None and mask.dtype != torch.bool) or (stop_gradient and odds):
+        soft = mask is not None and mask.dtype != torch.bool
+        if isinstance(odds, Tensor) or soft or averages.mates is not None or (stop_gradient and odds):
             return self._weighted_losses(averages, odds, least, share, stop_gradient=stop_gradient)
         if mask is not None:
             positives = averages.positives()
@@ -148,17 +148,18 @@ class JensenShannon:
         *,
         stop_gradient: bool,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """The same for odds that differ between rows, positives with different weights, or a stopped gradient."""
+        """The same for odds that differ between rows, weighted positives, mates, or a stopped gradient."""
         odds = torch.as_tensor(odds, dtype=averages.positive.dtype, device=averages.positive.device)
         odds = odds.expand(len(averages.positive))
         added = averages.over_rows((1 + odds) * averages.unlabelled)
-        known = averages.positive.detach() if stop_gradient else averages.positive
-        taken = averages.over_positives(odds[:, None] * softplus(known))
+        known = averages.without_gradient_of_positives() if stop_gradient else averages
+        taken = known.over_positives(lambda positive, odds: odds * softplus(positive), odds)
         floor = least if share is None else share * averages.over_rows(averages.unlabelled)
         negatives, floored = corrected_mean(added, taken, floor)
         corrects, some = averages.any_row(odds > 0), averages.count > 0
         negatives = torch.where(some, torch.where(corrects, negatives, added), 0.0)
-        return averages.over_positives(softplus(-averages.positive)) + negatives, floored & some & corrects
+        attracted = averages.over_positives(lambda positive: softplus(-positive))
+        return attracted + negatives, floored & some & corrects
 
 
 class _JensenShannonLosses(torch.autograd.Function):
@@ -281,9 +282,11 @@ def resolve_floor(floor: Floor, averages: Averages, objective: Objective) -> Flo
         return floor
     if not isinstance(objective, InfoNCE):
         return "temperature"
+    if isinstance(averages.lowest, float) and averages.lowest == -math.inf:
+        return LOW_SHARE
     if isinstance(averages.temperature, torch.Tensor):
         return "auto"
-    return LOW_SHARE if averages.temperature < LOW_TEMPERATURE or averages.lowest == -math.inf else "temperature"
+    return LOW_SHARE if averages.temperature < LOW_TEMPERATURE else "temperature"
 
 
 def check_floor(floor: object, objective: str = "infonce") -> None:

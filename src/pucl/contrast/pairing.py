@@ -10,21 +10,26 @@ from typing import Any, NamedTuple
 import torch
 
 from pucl.contrast.embeddings import ABOUT_ONE, as_embeddings, check_alike, check_finite_vectors, trusted_unit, unit
-from pucl.contrast.pairs import AttractingForm, Classes, Pairs
+from pucl.contrast.pairs import AttractingForm, Classes, Groups, Pairs
 from pucl.contrast.streaming import pair_counts
 from pucl.shapes import Bool, Float, Int, Tensor
 
 Temperature = float | Float[Tensor, ""]
 
+GROUPS_MEAN = "names the known group of each row, -1 for none"  # What `check_ids` says of groups.
 SMALLEST_TEMPERATURE = 1e-6  # Below it, a float32 logit has no correct digits left.
 
 
+UNKNOWN = -1  # The group of a sample that is in none, and the id of a sample that is not known.
+
+
 class Others(NamedTuple):
-    """Embeddings of all processes: vectors, ids that exclude pairs, and samples of the data; see `Pairs`."""
+    """Embeddings of all processes: vectors, ids that exclude pairs, samples of the data, and groups; see `Pairs`."""
 
     key: Float[Tensor, "other dim"]
     key_ids: Int[Tensor, " other"]
     key_samples: Int[Tensor, " other"] | None
+    key_groups: Int[Tensor, " other"] | None = None
 
 
 def pair_up(
@@ -37,6 +42,8 @@ def pair_up(
     positive_mask: Bool[Tensor, "anchor positive"] | None = None,
     query_ids: Int[Tensor, " anchor"] | None = None,
     unlabelled_ids: Int[Tensor, " unlabelled"] | None = None,
+    query_groups: Int[Tensor, " anchor"] | None = None,
+    unlabelled_groups: Int[Tensor, " unlabelled"] | None = None,
     normalize: bool = True,
 ) -> Pairs:
     """Anchors with given positives and given unlabelled samples, such as a queue or a bank.
@@ -70,17 +77,24 @@ def pair_up(
     _check_mask("positive_mask", positive_mask, (anchors, positive.shape[1]), query.device)
     if (query_ids is None) != (unlabelled_ids is None):
         raise ValueError("query_ids and unlabelled_ids are compared with each other: expected both or neither, got one")
+    if (query_groups is None) != (unlabelled_groups is None):
+        raise ValueError(
+            "query_groups and unlabelled_groups are compared with each other: expected both or neither, got one"
+        )
     check_ids("query_ids", query_ids, anchors, query.device)
     check_ids("unlabelled_ids", unlabelled_ids, samples, query.device)
-    if unlabelled.ndim == 3 and unlabelled_ids is not None:
+    check_ids("query_groups", query_groups, anchors, query.device, GROUPS_MEAN)
+    check_ids("unlabelled_groups", unlabelled_groups, samples, query.device, GROUPS_MEAN)
+    if unlabelled.ndim == 3 and (unlabelled_ids is not None or unlabelled_groups is not None):
         raise ValueError(
-            "unlabelled_ids name samples shared by all anchors: with a set for each anchor, use mask instead"
+            "unlabelled_ids and unlabelled_groups belong to samples shared by all anchors: with a set for each anchor, "
+            "use mask instead"
         )
     to_unit = unit if normalize else trusted_unit
     dtype = torch.promote_types(torch.promote_types(query.dtype, positive.dtype), unlabelled.dtype)
     query = to_unit("query", query).to(dtype) / temperature
     positive = to_unit("positive", positive).to(dtype)
-    return Pairs(
+    pairs = Pairs(
         query=query,
         key=to_unit("unlabelled", unlabelled).to(dtype),
         # Not a matrix product: autocast would use half precision.
@@ -93,6 +107,9 @@ def pair_up(
         mask=mask,
         **_limits(temperature),
     )
+    if query_groups is None or unlabelled_groups is None:
+        return pairs
+    return with_groups(pairs, query_groups, unlabelled_groups)
 
 
 def pair_views(
@@ -101,13 +118,15 @@ def pair_views(
     temperature: Temperature = 0.5,
     ids: Int[Tensor, " batch"] | None = None,
     samples: Int[Tensor, " batch"] | None = None,
+    groups: Int[Tensor, " batch"] | None = None,
     others: Others | None = None,
     normalize: bool = True,
 ) -> Pairs:
     """Every view of every sample as an anchor, view after view.
 
     Its positives are the other views of its sample. Its unlabelled samples are all views of the other samples:
-    2 (B - 1) for a batch of B in two views.
+    2 (B - 1) for a batch of B in two views. With groups, all views of the other samples of its group are positives
+    too, and not unlabelled.
 
     Args:
         views: Two or more embeddings of the same samples.
@@ -115,6 +134,7 @@ def pair_views(
         ids: Sample of each row, if a sample may be in the batch twice. Pairs of the same sample are excluded.
         samples: Sample of each row, if no sample is in the batch twice and no ids are given. Corrections see it; it
             excludes no pairs, which is faster.
+        groups: Known group of each row, >= 0; -1 for a row without one.
         others: Embeddings gathered from all processes (including these views), to compare with instead of the views.
         normalize: Divide embeddings by their length. If False, they must have length one already.
     """
@@ -123,11 +143,13 @@ def pair_views(
     count, batch, _ = stacked.shape
     check_ids("ids", ids, batch, stacked.device)
     check_ids("samples", samples, batch, stacked.device)
+    check_ids("groups", groups, batch, stacked.device, GROUPS_MEAN)
     regular = ids is None and others is None
     samples = ids if samples is None else samples
     samples = None if samples is None else samples.repeat(count)
     ids = (torch.arange(batch, device=stacked.device) if ids is None else ids).repeat(count)
     vectors = stacked.flatten(0, 1)
+    groups = None if groups is None else groups.repeat(count)
     if others is None:
         if batch < 2:
             raise ValueError(
@@ -136,10 +158,10 @@ def pair_views(
             )
         # Both sides are scaled by the root, so that the matrix of logits stays symmetric.
         query = key = vectors / temperature**0.5
-        key_ids, key_samples = ids, samples
+        key_ids, key_samples, key_groups = ids, samples, groups
     else:
-        query, (key, key_ids, key_samples) = vectors / temperature, others
-    return Pairs(
+        query, (key, key_ids, key_samples, key_groups) = vectors / temperature, others
+    pairs = Pairs(
         query=query,
         key=key,
         positive=_other_views(stacked) / temperature,
@@ -151,6 +173,10 @@ def pair_views(
         period=batch if regular else 0,
         **_limits(temperature),
     )
+    if groups is None or key_groups is None:
+        return pairs
+    check_some_differ(key_groups)
+    return with_groups(pairs, groups, key_groups)
 
 
 def pair_local_global(
@@ -249,17 +275,16 @@ def readable_number(meaning: str, number: object) -> float | None:
     return float(number.detach())
 
 
-def check_ids(name: str, ids: Tensor | None, count: int, device: torch.device) -> None:
+def check_ids(
+    name: str, ids: Tensor | None, count: int, device: torch.device, meaning: str = "names the sample of each row"
+) -> None:
     """Raise for ids that are not one integer for each row."""
     if ids is None:
         return
     if not isinstance(ids, torch.Tensor):
-        raise TypeError(f"{name} names the sample of each row: expected a torch tensor, got {type(ids).__name__}")
+        raise TypeError(f"{name} {meaning}: expected a torch tensor, got {type(ids).__name__}")
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool or tuple(ids.shape) != (count,):
-        raise ValueError(
-            f"{name} names the sample of each row: expected {count} integers, "
-            f"got {ids.dtype} of shape {tuple(ids.shape)}"
-        )
+        raise ValueError(f"{name} {meaning}: expected {count} integers, got {ids.dtype} of shape {tuple(ids.shape)}")
     _check_device(name, ids, device)
 
 
@@ -307,6 +332,72 @@ def _limits(temperature: Temperature) -> dict[str, Any]:
     return {"bound": (1 + ABOUT_ONE) ** 2 / temperature, "lowest": -1 / temperature, "temperature": temperature}
 
 
+def with_groups(pairs: Pairs, query_groups: Int[Tensor, " anchor"], key_groups: Int[Tensor, " unlabelled"]) -> Pairs:
+    r"""Make positives of the keys of an anchor's known group, and compare it with no key of its group.
+
+    Let M be the logits of an anchor's given positives and of its *mates*, the keys of its group that show another
+    sample. :math:`u_i` are the keys that are left, N of them. Every correction then has
+
+    .. math:: E^-[g] = (1 + \omega) \sum_i w_i\, g(u_i) - \omega\, \mathrm{mean}_{p \in M}\, g(p), \qquad
+              \mathrm{loss} = \mathrm{mean}_{p \in M} -\log \frac{e^p}{e^p + N \max(E^-[\exp], \text{floor})}.
+
+    Pairs are excluded by one number for each row, which rows of one group share. So a sample must be in one group. If
+    no anchor has a mate, the pairs are returned as they are: groups that all differ change nothing, to the bit.
+
+    Args:
+        pairs: Pairs whose ids, if there are any, name the samples.
+        query_groups: Group of each anchor, >= 0; negative for an anchor without a known group.
+        key_groups: Group of each key.
+    """
+    if not pairs.shared:
+        raise ValueError("groups belong to samples shared by all anchors: expected one set, got a set for each anchor")
+    query_groups, key_groups = query_groups.to(torch.int64), key_groups.to(torch.int64)
+    if pairs.query_ids is None or pairs.key_ids is None:  # Each key then shows another sample than the anchor.
+        query_rows, key_rows = torch.full_like(query_groups, UNKNOWN - 1), torch.full_like(key_groups, UNKNOWN)
+    else:
+        query_rows, key_rows = pairs.query_ids.to(torch.int64), pairs.key_ids.to(torch.int64)
+    _check_one_group_each(torch.cat([query_rows, key_rows]), torch.cat([query_groups, key_groups]))
+    query, key = _group_or_row(query_groups, query_rows), _group_or_row(key_groups, key_rows)
+    groups = Groups(query, key, query_rows, key_rows)
+    if not groups.counts().any():
+        return pairs
+    return replace(pairs, query_ids=query, key_ids=key, groups=groups, period=0)
+
+
+def _group_or_row(groups: Int[Tensor, " row"], rows: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
+    """One number for each row: even for its group, odd for its sample if it is in no group."""
+    return torch.where(groups >= 0, 2 * groups, 2 * rows + 1)
+
+
+def _check_one_group_each(rows: Int[Tensor, " row"], groups: Int[Tensor, " row"]) -> None:
+    """Raise on the CPU if rows of one sample are in different groups."""
+    if torch.compiler.is_compiling() or rows.device.type != "cpu":
+        return
+    order = rows.argsort(stable=True)
+    rows, groups = rows[order], groups[order].clamp_min(UNKNOWN)
+    wrong = ((rows[1:] == rows[:-1]) & (groups[1:] != groups[:-1]) & (rows[1:] >= 0)).nonzero()[:, 0]
+    if len(wrong):
+        first = int(wrong[0])
+        raise ValueError(
+            f"a sample is in one group: expected the same group wherever an id occurs, got the groups "
+            f"{int(groups[first])} and {int(groups[first + 1])} for the id {int(rows[first])}; groups that share a "
+            f"sample are one group, and pucl.pairs.groups joins them"
+        )
+
+
+def check_some_differ(groups: Int[Tensor, " row"]) -> None:
+    """Raise on the CPU if all samples that are compared are of one group, so that nothing is left to compare with."""
+    if torch.compiler.is_compiling() or groups.device.type != "cpu" or len(groups) == 0:
+        return
+    if int(groups[0]) >= 0 and bool((groups == groups[0]).all()):
+        raise ValueError(
+            f"samples of one group are no negatives of each other: expected two groups or more, or samples without a "
+            f"group (-1), got {len(groups)} embeddings of the group {int(groups[0])} alone. Shuffle the data or take "
+            f"larger batches; if most of the data is one group, leave out the samples that join everything "
+            f"(pucl.pairs.groups has most=)"
+        )
+
+
 def without_false_negatives(
     pairs: Pairs, query_labels: Int[Tensor, " anchor"], key_labels: Int[Tensor, " unlabelled"]
 ) -> Pairs:
@@ -319,7 +410,24 @@ def without_false_negatives(
     An anchor whose unlabelled samples are all of its own class has no negatives, and its negative term is 0.
     """
     drawn = pair_counts(pairs)
+    if pairs.groups is not None:
+        _check_one_label_each(torch.cat([pairs.groups.query, pairs.groups.key]), torch.cat([query_labels, key_labels]))
     return replace(pairs, query_ids=query_labels, key_ids=key_labels, period=0, drawn=drawn)
+
+
+def _check_one_label_each(groups: Int[Tensor, " row"], labels: Int[Tensor, " row"]) -> None:
+    """Raise on the CPU if a group has several labels: its pairs would be positives and negatives at once."""
+    if torch.compiler.is_compiling() or groups.device.type != "cpu":
+        return
+    order = groups.argsort(stable=True)
+    groups, labels = groups[order], labels[order]
+    wrong = ((groups[1:] == groups[:-1]) & (labels[1:] != labels[:-1])).nonzero()[:, 0]
+    if len(wrong):
+        first = int(wrong[0])
+        raise ValueError(
+            f"samples of one group are of one class: expected one label for each group, got the labels "
+            f"{int(labels[first])} and {int(labels[first + 1])} in one group"
+        )
 
 
 def check_form(form: object, objective: str = "infonce") -> None:
@@ -345,4 +453,6 @@ def with_false_negatives_attracted(
     check_form(form)
     if not pairs.shared:
         raise ValueError("classes belong to samples shared by all anchors: expected one set, got a set for each anchor")
+    if pairs.groups is not None:
+        raise ValueError("samples of one class are positives of each other here: expected no groups beside the classes")
     return replace(pairs, classes=Classes(query_labels, key_labels, form))

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Int, Tensor
 
 AttractingForm = Literal["sincere", "supcon"]
@@ -41,6 +42,50 @@ class Classes(NamedTuple):
     form: AttractingForm = "sincere"
 
 
+class Groups(NamedTuple):
+    """Known groups of samples. Keys of an anchor's group that show another sample are its *mates*: positives.
+
+    Two rows are of one group if they have the same number. A row without a known group has a number of its own.
+
+    Args:
+        query: Group of each anchor.
+        key: Group of each key.
+        query_rows: Sample of each anchor. An anchor's own sample is no mate.
+        key_rows: Sample of each key.
+    """
+
+    query: Int[Tensor, " anchor"]
+    key: Int[Tensor, " unlabelled"]
+    query_rows: Int[Tensor, " anchor"]
+    key_rows: Int[Tensor, " unlabelled"]
+
+    def of(self, rows: slice) -> "Groups":
+        """The groups of these anchors."""
+        return self._replace(query=self.query[rows], query_rows=self.query_rows[rows])
+
+    def counts(self) -> Int[Tensor, " anchor"]:
+        """The number of mates of each anchor, without comparing all pairs."""
+        return _times_found(self.query, self.key) - _times_found(self.query_rows, self.key_rows)
+
+    def find(self) -> tuple[Int[Tensor, "anchor mate"], Bool[Tensor, "anchor mate"]]:
+        """Indices of each anchor's mates among the keys, and which of these indices are used.
+
+        Groups are searched in sorted order: the cost grows with the number of mates, not with that of all pairs.
+        """
+        groups, order = self.key.sort(stable=True)
+        begin, end = (torch.searchsorted(groups, self.query, right=right) for right in (False, True))
+        width = max(1, int((end - begin).max()))
+        places = begin[:, None] + torch.arange(width, device=order.device)
+        indices = order[places.clamp_max(len(order) - 1)]
+        return indices, (places < end[:, None]) & (self.key_rows[indices] != self.query_rows[:, None])
+
+
+def _times_found(wanted: Int[Tensor, " anchor"], among: Int[Tensor, " unlabelled"]) -> Int[Tensor, " anchor"]:
+    """How often each number is among others."""
+    rising = among.sort().values
+    return torch.searchsorted(rising, wanted, right=True) - torch.searchsorted(rising, wanted)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Pairs:
     """Anchors, their positives and their unlabelled samples. Frameworks and losses make it; `corrected_loss` takes it.
@@ -72,6 +117,9 @@ class Pairs:
         copies: Number of equal anchors that each anchor stands for; None for one. Losses count each anchor that many
             times; reported similarities count it once.
         classes: Known classes, if unlabelled samples of the anchor's class are attracted; None otherwise.
+        groups: Known groups of samples; None if there are none. Keys of the anchor's group are positives, and the ids
+            exclude them from the unlabelled; see `pucl.contrast.pairing.with_groups`.
+        shifts: Number of last coordinates that add a number to the logit of each key and are no part of an embedding.
     """
 
     query: Float[Tensor, "anchor dim"]
@@ -93,6 +141,8 @@ class Pairs:
     group: Int[Tensor, " anchor"] | None = None
     copies: Float[Tensor, " anchor"] | None = None
     classes: Classes | None = None
+    groups: Groups | None = None
+    shifts: int = 0
 
     def __repr__(self) -> str:
         return brief_repr(self)
@@ -110,11 +160,16 @@ class Pairs:
     def comparison(self) -> "Comparison":
         """All logits at once."""
         unlabelled = self.query @ self.key.T if self.shared else torch.einsum("ad,aud->au", self.query, self.key)
+        positive = self.positive if self.own is None else unlabelled.gather(1, self.own[:, None])
+        positive_mask = self.positive_mask
+        if self.groups is not None:
+            indices, present = self.mates(self.groups)
+            positive, positive_mask = self._with_mates(positive, unlabelled.gather(1, indices), present)
         return Comparison(
-            positive=self.positive if self.own is None else unlabelled.gather(1, self.own[:, None]),
+            positive=positive,
             unlabelled=unlabelled,
             mask=self.counting(),
-            positive_mask=self.positive_mask,
+            positive_mask=positive_mask,
             lowest=self.lowest,
             temperature=self.temperature,
             drawn=self.drawn,
@@ -130,14 +185,49 @@ class Pairs:
         return different if self.mask is None else different & self.mask
 
     def positives(self) -> Float[Tensor, "anchor positive"]:
-        """Logits of the positives, whether they are given or among the keys."""
+        """Logits of the positives, whether they are given or among the keys; without mates."""
         if self.own is None:
             return self.positive
         return (self.query * self.key[self.own]).sum(dim=1, keepdim=True)
 
+    def all_positives(
+        self,
+    ) -> tuple[Float[Tensor, "anchor positive"], Bool[Tensor, "anchor positive"] | None]:
+        """Logits of all positives, those of mates too, and which of them count; None if all do."""
+        if self.groups is None:
+            return self.positives(), self.positive_mask
+        indices, present = self.mates(self.groups)
+        return self._with_mates(self.positives(), self.logits_at(indices), present)
+
+    def mates(self, groups: Groups) -> tuple[Int[Tensor, "anchor mate"], Bool[Tensor, "anchor mate"]]:
+        """Indices of each anchor's mates among the keys, and which of these indices are used."""
+        indices, present = groups.find()
+        return indices, present if self.mask is None else present & self.mask.gather(1, indices)
+
+    def logits_at(self, indices: Int[Tensor, "anchor sample"]) -> Float[Tensor, "anchor sample"]:
+        """Logits of each anchor with the keys at these indices, from their vectors or from all logits.
+
+        Whichever needs less memory is computed.
+        """
+        with full_precision(self.query.device):
+            if indices.shape[1] * self.key.shape[1] <= len(self.key):
+                return (self.query[:, None] * self.key[indices]).sum(dim=-1)
+            return (self.query @ self.key.T).gather(1, indices)
+
+    def _with_mates(
+        self,
+        positive: Float[Tensor, "anchor given"],
+        of_mates: Float[Tensor, "anchor mate"],
+        present: Bool[Tensor, "anchor mate"],
+    ) -> tuple[Float[Tensor, "anchor positive"], Bool[Tensor, "anchor positive"]]:
+        given = self.positive_mask
+        given = torch.ones_like(positive, dtype=torch.bool) if given is None else given
+        return torch.cat([positive, of_mates], dim=1), torch.cat([given, present], dim=1)
+
     def embeddings(self) -> Float[Tensor, "anchor dim"]:
         """The embedding of each anchor, with length one and without gradient, for corrections that remember it."""
-        return torch.nn.functional.normalize(self.query.detach(), dim=1)
+        vectors = self.query.detach()
+        return torch.nn.functional.normalize(vectors[:, : vectors.shape[1] - self.shifts], dim=1)
 
     def sample_ids(self) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
         """The samples of the anchors and of the unlabelled, for a correction that needs them.
@@ -165,6 +255,8 @@ class Pairs:
             changes["key"] = self.key[rows]
         if self.classes is not None:
             changes["classes"] = self.classes._replace(query=self.classes.query[rows])
+        if self.groups is not None:
+            changes["groups"] = self.groups.of(rows)
         return replace(self, **changes, symmetric=False, period=0)
 
 

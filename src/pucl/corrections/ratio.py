@@ -102,12 +102,11 @@ class RatioState(CorrectionState):
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
         """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
-        reading, some = self.read(pairs), self._some(pairs)
-        anchors = len(pairs.query)
+        reading, anchors = self.read(pairs), len(pairs.query)
         seen = torch.zeros(anchors, 2 * BINS + 3, device=pairs.query.device)
         for start in range(0, anchors, ANCHORS):
             rows = slice(start, min(start + ANCHORS, anchors))
-            self._count(some.rows(rows).comparison(), reading, seen[rows])
+            self._count(self._some(pairs.rows(rows)).comparison(), reading, seen[rows])
         return seen if pairs.copies is None else seen.mul_(pairs.copies[:, None])
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:  # noqa: ARG002
@@ -155,11 +154,14 @@ class RatioState(CorrectionState):
         """The pairs with every n-th unlabelled sample; each step begins at the next one."""
         stride = math.ceil(pairs.shape[1] / SEEN)
         columns = slice(int(self.counted[1]) % stride, None, stride)
+        positive, positive_mask = pairs.all_positives()
         return replace(
             pairs,
             key=pairs.key[..., columns, :],
-            positive=pairs.positives(),
+            positive=positive,
+            positive_mask=positive_mask,
             own=None,
+            groups=None,
             key_ids=None if pairs.key_ids is None else pairs.key_ids[columns],
             key_samples=None,  # They are not needed here.
             mask=None if pairs.mask is None else pairs.mask[:, columns],

@@ -12,8 +12,8 @@ class DataError(ValueError):
 class ExtraMissingError(DataError):
     """A package that is needed for this is not installed."""
 
-    def __init__(self, purpose: str, package: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: {install('images,graphs')}")
+    def __init__(self, purpose: str, package: str, extra: str = "images,graphs") -> None:
+        super().__init__(f"{purpose} needs {package}, which is not installed: {install(extra)}")
 
 
 def reason_of(error: BaseException) -> str:

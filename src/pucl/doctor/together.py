@@ -167,6 +167,7 @@ class Case:
         sizes: Samples of each process, repeated if there are more processes.
         views: Views of each sample.
         named: Whether samples have ids. Some ids then occur twice, in one process, in two, and in later steps.
+        grouped: Whether samples have known groups. Groups then reach over processes and into later steps.
         reduction: How the losses of the anchors are reduced.
         remembered: Use a memory bank instead of the batch, for several steps.
     """
@@ -174,6 +175,7 @@ class Case:
     sizes: tuple[int, ...]
     views: int = 2
     named: bool = False
+    grouped: bool = False
     reduction: Reduction = "mean"
     remembered: bool = False
 
@@ -189,13 +191,21 @@ class Case:
         return slice(start, start + self.by_rank[processes.rank()])
 
     def batch(self, step: int = 0) -> tuple[Float[Tensor, "view batch dim"], dict[str, Int[Tensor, " batch"]]]:
-        """The whole batch of a training step, the same in all processes: its views, labels, and ids if it has some."""
+        """The whole batch of a training step, the same in all processes: its views, and what is known of its samples.
+
+        These are labels, ids and groups, if it has some.
+        """
         total = sum(self.by_rank)
         generator = torch.Generator().manual_seed(step)
         sample = torch.randn(total, DIM, dtype=torch.float64, generator=generator)
         noise = torch.randn(self.views, total, DIM, dtype=torch.float64, generator=generator)
-        ids = {"ids": (torch.arange(total) + 2 * step) % (total - 3)} if self.named else {}
-        return sample + noise, {"labels": torch.arange(total) % 3, **ids}
+        numbers = torch.arange(total)
+        known = {"labels": numbers % 3}
+        if self.named:
+            numbers = known["ids"] = (numbers + 2 * step) % (total - 3)
+        if self.grouped:  # Groups of six lie within classes of three. Every fifth sample is in none.
+            known["groups"] = torch.where(numbers % 5 == 4, -1, numbers % 6)
+        return sample + noise, known
 
     def make_loss(self, name: str, **settings: bool) -> ContrastiveLoss:
         """Make a loss, in double precision, with an empty memory bank if the case has one."""
@@ -212,11 +222,13 @@ CASES = (
     Case(sizes=UNEQUAL, reduction="sum"),
     Case(sizes=UNEQUAL, reduction="none"),
     Case(sizes=UNEQUAL, named=True),
+    Case(sizes=UNEQUAL, grouped=True),
     Case(sizes=(3, 5), views=3),
     Case(sizes=(270, 20)),  # Several tiles of the streaming form.
     Case(sizes=EQUAL, remembered=True),
     Case(sizes=UNEQUAL, remembered=True, reduction="sum"),
     Case(sizes=UNEQUAL, remembered=True, named=True),
+    Case(sizes=UNEQUAL, remembered=True, named=True, grouped=True),
 )
 """The uses of a loss that can each fail in a different way."""
 
@@ -265,8 +277,8 @@ def _loss_and_gradient(
     encoder.zero_grad()
     # All views in one pass: DistributedDataParallel expects one forward pass for each backward pass.
     encoded = encoder(views.flatten(0, 1)).chunk(len(views))
-    if not isinstance(loss, OracleLoss):
-        known = {name: values for name, values in known.items() if name != "labels"}
+    unused = ("groups",) if isinstance(loss, SupConLoss) else () if isinstance(loss, OracleLoss) else ("labels",)
+    known = {name: values for name, values in known.items() if name not in unused}
     value: Tensor = loss(*encoded, **known)
     # Not autograd.grad: DistributedDataParallel averages the gradients that backward() stores in the parameters.
     value.sum().backward()

@@ -85,17 +85,17 @@ class MoCo(Framework[Any]):
         directions = [(0, 1), (1, 0)] if self.config.symmetric else [(0, 1)]
         keys = {other: self._keys(processes.gather(views[other], sizes), order, batch) for _, other in directions}
         self._pending = torch.cat(list(keys.values())), processes.gather(batch.ids, sizes).repeat(len(keys))
-        remembered, remembered_ids = self.queue.contents()
-        if len(remembered) == 0:
+        remembered = self.queue.contents()
+        if len(remembered.keys) == 0:
             return []
         return [
             pair_up(
                 self.head(in_parts(self.encoder, views[one], self._own_splits(batch))),
                 keys[other][batch.part],
-                remembered,
+                remembered.keys,
                 temperature=self.config.temperature,
                 query_ids=batch.ids,
-                unlabelled_ids=remembered_ids,
+                unlabelled_ids=remembered.ids,
             )
             for one, other in directions
         ]

@@ -10,7 +10,15 @@ from pucl import processes
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, check_settings, corrected_loss, reduce
 from pucl.contrast.objectives import Floor
-from pucl.contrast.pairing import check_ids, check_temperature, pair_up, pair_views, stack_views
+from pucl.contrast.pairing import (
+    GROUPS_MEAN,
+    check_ids,
+    check_some_differ,
+    check_temperature,
+    pair_up,
+    pair_views,
+    stack_views,
+)
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch, user_level
 from pucl.memory import Queue
@@ -57,6 +65,8 @@ class ContrastiveLoss(nn.Module):
         - ``z0``, ``z1``, ...: [batch, dim]. They are normalised inside. A zero vector has similarity 0 to everything.
         - ``ids``: [batch], integers >= 0, the sample of each row. Pairs of the same sample are left out: twins in the
           batch, and older keys of the sample in the queue. Optional.
+        - ``groups``: [batch], integers, the known group of each row, -1 for none. Samples of one group are positives of
+          each other, and never each other's negatives: in the batch, in the queue and over processes. Optional.
         - result: a scalar, or [anchor] with ``reduction="none"``.
 
     After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities. The first call
@@ -117,21 +127,29 @@ class ContrastiveLoss(nn.Module):
         return self.gather_distributed and processes.world_size() > 1
 
     def forward(
-        self, *views: Float[Tensor, "batch dim"], ids: Int[Tensor, " batch"] | None = None
+        self,
+        *views: Float[Tensor, "batch dim"],
+        ids: Int[Tensor, " batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch."""
         if self.queue is not None:
-            return self._compare_with_queue(self.queue, views, ids)
-        pairs = self.pair_batch(views, ids)
+            return self._compare_with_queue(self.queue, views, ids, groups)
+        pairs = self.pair_batch(views, ids, groups)
         loss = self.settle(self.outcome(pairs))
         self.learn(pairs)
         return loss
 
-    def pair_batch(self, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None) -> Pairs:
+    def pair_batch(
+        self,
+        views: tuple[Float[Tensor, "batch dim"], ...],
+        ids: Int[Tensor, " batch"] | None,
+        groups: Int[Tensor, " batch"] | None = None,
+    ) -> Pairs:
         """All views against all views, of this process or of all processes."""
         pair = pair_views_together if self.together else pair_views
         samples = None if self.learnt is None or not views else self._names(views[0])
-        return pair(views, temperature=self.temperature, ids=ids, samples=samples)
+        return pair(views, temperature=self.temperature, ids=ids, samples=samples, groups=groups)
 
     def outcome(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
         """The outcome of these pairs under the settings of this loss; see `pucl.contrast.loss.corrected_loss`."""
@@ -183,7 +201,11 @@ class ContrastiveLoss(nn.Module):
         )
 
     def _compare_with_queue(
-        self, queue: Queue, views: tuple[Float[Tensor, "batch dim"], ...], ids: Int[Tensor, " batch"] | None
+        self,
+        queue: Queue,
+        views: tuple[Float[Tensor, "batch dim"], ...],
+        ids: Int[Tensor, " batch"] | None,
+        groups: Int[Tensor, " batch"] | None,
     ) -> Float[Tensor, "*reduced"]:
         """The loss of the first view against the keys in the queue, which then takes in the second view."""
         if len(views) != 2:
@@ -192,9 +214,12 @@ class ContrastiveLoss(nn.Module):
             )
         anchors, positives = stack_views(views)
         check_ids("ids", ids, len(anchors), anchors.device)
+        check_ids("groups", groups, len(anchors), anchors.device, GROUPS_MEAN)
         if ids is not None and ids.device.type == "cpu" and len(ids) and int(ids.min()) < 0:
             raise ValueError(f"ids name samples in the memory bank: expected none below 0, got {int(ids.min())}")
-        keys, key_ids = queue.contents()
+        keys, key_ids, key_groups = queue.contents()
+        if len(keys) == queue.size:
+            check_some_differ(key_groups)
         if len(keys) == 0:
             loss = self.settle(self._nothing_to_compare(anchors, positives))
         else:
@@ -205,6 +230,8 @@ class ContrastiveLoss(nn.Module):
                 temperature=self.temperature,
                 query_ids=ids,
                 unlabelled_ids=None if ids is None else key_ids,
+                query_groups=groups,
+                unlabelled_groups=None if groups is None else key_groups,
                 normalize=False,
             )
             loss = self.settle(self.outcome(pairs, expected=queue.size))
@@ -213,11 +240,16 @@ class ContrastiveLoss(nn.Module):
         if self.training and torch.is_grad_enabled():
             new_keys = positives.detach()
             if self.together:  # The keys of all processes, in the same order everywhere.
-                alike = {"the dimension of keys": new_keys.shape[1], "whether ids are given": int(ids is not None)}
+                alike = {
+                    "the dimension of keys": new_keys.shape[1],
+                    "whether ids are given": int(ids is not None),
+                    "whether groups are given": int(groups is not None),
+                }
                 sizes = processes.gather_sizes(len(new_keys), new_keys.device, alike=alike)
                 new_keys = processes.gather(new_keys, sizes)
                 ids = None if ids is None else processes.gather(ids.to(torch.int64), sizes)
-            queue.push(new_keys, ids)
+                groups = None if groups is None else processes.gather(groups.to(torch.int64), sizes)
+            queue.push(new_keys, ids, groups)
         return loss
 
     def _nothing_to_compare(

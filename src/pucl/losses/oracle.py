@@ -66,9 +66,10 @@ class OracleLoss(ContrastiveLoss):
         *views: Float[Tensor, "batch dim"],
         labels: Int[Tensor, " batch"],
         ids: Int[Tensor, " batch"] | None = None,
+        groups: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch with these labels."""
-        pairs = self.pair_batch(views, ids)
+        pairs = self.pair_batch(views, ids, groups)
         check_ids("labels", labels, len(views[0]), pairs.query.device)
         if labels.device.type == "cpu" and not torch.compiler.is_compiling() and int(labels.min()) < 0:
             raise ValueError(

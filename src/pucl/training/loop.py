@@ -16,7 +16,7 @@ from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.loss import ObjectiveName, Outcome, corrected_loss
 from pucl.contrast.objectives import Floor
-from pucl.contrast.pairing import with_false_negatives_attracted, without_false_negatives
+from pucl.contrast.pairing import with_false_negatives_attracted, with_groups, without_false_negatives
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.devices import Precision, denormals_flushed, seed_draws
@@ -131,6 +131,8 @@ class Training(Generic[_Samples]):
         truth: Labels of all samples, to measure how good the probabilities of a learning correction are. No loss sees
             them.
         attract: Whether the oracle attracts false negatives. Otherwise it leaves them out.
+        groups: Known group of each sample, -1 for none. Samples of one group are positives of each other, whatever the
+            framework compares; see `pucl.contrast.pairing.with_groups`.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Training(Generic[_Samples]):
         labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         truth: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         attract: bool = False,
+        groups: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.steps_per_epoch = plan.steps_per_epoch(len(data))
@@ -158,6 +161,11 @@ class Training(Generic[_Samples]):
                 f"processes share a batch: expected at least 2 samples for each of {processes.world_size()}, "
                 f"got {plan.batch_size} in all"
             )
+        if groups is not None and (plan.compat is not None or groups.shape != (len(data),)):
+            raise ValueError(
+                f"groups are known groups of the samples: expected one for each of {len(data)} samples, and no compat, "
+                f"got {groups.shape} and {plan.compat}"
+            )
         self.framework = framework
         self.optimiser = optimiser
         self.data = data
@@ -169,6 +177,7 @@ class Training(Generic[_Samples]):
             self.learnt.to(self.device)
         self.attract = attract
         self.labels = None if labels is None else torch.from_numpy(labels).to(self.device)
+        self.groups = None if groups is None else torch.from_numpy(groups).to(self.device)
         self.truth = None if truth is None or self.learnt is None else torch.from_numpy(truth).to(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
@@ -282,7 +291,7 @@ class Training(Generic[_Samples]):
                 group["lr"] = rate
             precision = self.plan.precision
             with torch.autocast(self.device.type, dtype=getattr(torch, precision), enabled=precision != "float32"):
-                all_pairs = [self._use_labels(pairs) for pairs in self.framework.pairs(batch)]
+                all_pairs = [self._use_labels(self._use_groups(pairs)) for pairs in self.framework.pairs(batch)]
             if all_pairs:
                 ready = self.framework.ready
                 settled = [self._loss(pairs, corrected=ready) for pairs in all_pairs]
@@ -301,6 +310,13 @@ class Training(Generic[_Samples]):
             if self.learnt is not None and self.step % self.steps_per_epoch == 0:
                 self._report = end_epoch(self.learnt, together=processes.world_size() > 1)
         return batch.whole
+
+    def _use_groups(self, pairs: Pairs) -> Pairs:
+        """The pairs with known groups, if this training has them."""
+        if self.groups is None:
+            return pairs
+        known = [torch.where(samples >= 0, self.groups[samples], -1) for samples in pairs.sample_ids()]
+        return with_groups(pairs, known[0], known[1])
 
     def _use_labels(self, pairs: Pairs) -> Pairs:
         """The pairs of the oracle, if this training has labels."""

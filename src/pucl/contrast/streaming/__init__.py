@@ -3,7 +3,10 @@
 `stream` picks one of five ways, each in its own file: `exponentials`, `softplus` and `tabled` (weights from a table)
 sum tile by tile, `rows` computes whole rows of nodes against graphs, and `blocks` is for any correction. They share
 `tiles` (and excluded pairs), `totals` (counts and sums that need no pass over the tiles), `cutoff` and `gradients`.
+`mates` sums over the positives of known groups, which may be as many as the unlabelled.
 """
+
+from dataclasses import replace
 
 import torch
 
@@ -13,6 +16,7 @@ from pucl.contrast.objectives import InfoNCE, JensenShannon, Objective
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.pointwise import PointwiseTable
 from pucl.contrast.streaming import blocks, exponentials, rows, softplus, tabled
+from pucl.contrast.streaming.mates import StreamedMates
 from pucl.contrast.streaming.tiles import TILE
 from pucl.contrast.streaming.totals import pair_counts
 
@@ -25,6 +29,12 @@ BLOCKS_PAY_FROM = 1 << 26  # The same for blocks of rows: these are slower, but 
 
 def stream(pairs: Pairs, correction: Correction, objective: Objective) -> Averages:
     """The result of `average_unlabelled`, in memory linear in the number of anchors."""
+    averages = _stream(pairs, correction, objective)
+    return averages if pairs.groups is None else replace(averages, mates=StreamedMates.of(pairs, pairs.groups))
+
+
+def _stream(pairs: Pairs, correction: Correction, objective: Objective) -> Averages:
+    """The averages over the unlabelled, and the positives without mates."""
     if not _by_tiles(pairs, correction, objective):
         return blocks.average(pairs, correction, objective)
     positive, weighed = None, None
