@@ -20,7 +20,7 @@ LAYERS = [
     {"losses", "adapters", "evaluation", "training"},
     {"config"},
     {"modality"},
-    {"images", "graphs"},
+    {"images", "graphs", "text"},
     {"modalities"},
     {"frameworks"},
     {"runs"},

@@ -272,6 +272,7 @@
       const lines = [make("b", { text: labels ? className(number) : `${unit} ${many(numbers[number])}` }), make("div", { text: `no. ${many(numbers[number])}` })];
       if (sizes && sizes[number] > drawnNodes[number]) lines.push(make("div", { text: `${drawnNodes[number]} of ${many(sizes[number])} nodes` }));
       lines.push(make("div", { text: number === anchor ? "the anchor" : `similarity ${cosines(cosine)}` }));
+      if (texts) lines.unshift(make("div", { class: "text", text: texts[number] }));
       tip.replaceChildren(paintThumb ? size : "", ...lines);
       tip.hidden = false;
       const x = px(number), y = py(number);
