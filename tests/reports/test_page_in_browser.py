@@ -13,11 +13,10 @@ import pytest
 from PIL import Image
 
 from page_records import numbers, page_of, record_in, written_run
-from pucl.frameworks.recipes import recipe
 from pucl.reports.page import maps
 from pucl.reports.page.neighbours import NEAREST
 from pucl.reports.palette import DARK, LIGHT
-from pucl.text.task import TextTask
+from pucl.text import load_texts
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -165,7 +164,7 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome
 @pytest.mark.slow
 def test_hover_shows_a_text_and_so_do_neighbours(shown: Callable[..., "Chrome"]) -> None:
     driver = shown("texts")
-    known = set(TextTask(recipe("pairs", "requests", limit=80)).data.train.texts)
+    known = set(load_texts("requests").train.texts)
     tip = one(driver, ".canvas .tip")
     _, places = somewhere(driver)
     move_to(driver, places[len(places) // 2])
