@@ -335,6 +335,13 @@ def test_wrong_input_is_refused_with_a_sentence(tmp_path: Path, capsys: pytest.C
     assert "digits is a set of pictures" in capsys.readouterr().err
 
 
+def test_the_path_of_a_model_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert make_config(encoder="model").encoder == str((tmp_path / "model").resolve())
+    assert make_config(encoder="some/name").encoder == "some/name"
+
+
 def test_a_run_with_its_own_table_takes_no_other_encoder(finished: Path) -> None:
     with pytest.raises(ValueError, match="expected no other encoder"):
         pucl.load(finished, encoder="model")

@@ -1,6 +1,7 @@
 """The settings of runs on texts."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pucl.config import RunConfig
@@ -46,6 +47,9 @@ class TextConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if is_pretrained(self.encoder) and (model := Path(self.encoder).expanduser()).is_dir():
+            # Absolute, like the path of data: the run is the same from wherever it is continued.
+            object.__setattr__(self, "encoder", str(model.resolve()))
         for name, meaning in (("buckets", "the rows of a table"), ("width", "the dimension of the output")):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {meaning}: expected at least 1, got {getattr(self, name)}")
