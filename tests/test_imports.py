@@ -21,7 +21,7 @@ LAYERS = [
     {"losses", "adapters", "evaluation", "training"},
     {"config"},
     {"modality"},
-    {"images", "graphs"},
+    {"images", "graphs", "text"},
     {"modalities"},
     {"frameworks"},
     {"runs"},

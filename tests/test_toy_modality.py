@@ -114,7 +114,7 @@ class TextConfig(RunConfig):
 
     unfit_probes: ClassVar[tuple[str, ...]] = ("svm", "svm_scaled", "linear-reference")
 
-    modality: str = "texts"
+    modality: str = "phrases"
     drop_words: float = setting(0.3, "probability that a view leaves a word out", group="views")
     word_dim: int = setting(16, "dimension of the vector of a word", group="encoder")
 
@@ -267,8 +267,8 @@ def make_encoder(config: TextConfig, _shape: None, _source: EncoderSource | None
 
 
 TEXTS = Modality(
-    name="texts",
-    unit="text",
+    name="phrases",
+    unit="phrase",
     word="texts",
     config=TextConfig,
     sources=SOURCES,
@@ -311,7 +311,12 @@ def finished(added: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_simclr_is_trained_and_learns(finished: Path) -> None:
     config = json.loads((finished / "config.json").read_text())
-    assert (config["framework"], config["modality"], config["word_dim"], config["epochs"]) == ("simclr", "texts", 16, 4)
+    assert (config["framework"], config["modality"], config["word_dim"], config["epochs"]) == (
+        "simclr",
+        "phrases",
+        16,
+        4,
+    )
     assert "image_size" not in config
     losses = [json.loads(line)["loss"] for line in (finished / "metrics.jsonl").read_text().splitlines()]
     assert len(losses) == 4
@@ -349,14 +354,14 @@ def test_corrections_are_compared_and_reported(tmp_path: Path, capsys: pytest.Ca
     assert main([*command, "--out", str(tmp_path / "all")]) == 0
     assert "oracle" in capsys.readouterr().out
     page = (tmp_path / "all" / "report.html").read_text()
-    assert "64 texts" in page
+    assert "64 phrases" in page
     assert "rain" in page
     assert main(["report", str(tmp_path / "all"), "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert '"kind":"texts"' in page.replace(" ", "")
     assert 'thumbnails.kind === "texts"' in page  # The script of the page shows them.
     assert main(["compare", "simclr", "topics", "--corrections=raw", "--out", str(tmp_path / "raw")]) == 2
-    assert "texts have no features without an encoder" in capsys.readouterr().err
+    assert "phrases have no features without an encoder" in capsys.readouterr().err
 
 
 def test_evaluated_embedded_and_listed(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,7 +371,7 @@ def test_evaluated_embedded_and_listed(finished: Path, tmp_path: Path, capsys: p
     (tmp_path / "own.tsv").write_text("kitchen\tsalt and rice\nweather\train and wind\nweather\tfog\n")
     own = str(tmp_path / "own.tsv")
     assert main(["embed", str(finished), own, "-o", str(tmp_path / "own.npz")]) == 0
-    assert "texts: 3; features of each: 16" in capsys.readouterr().out
+    assert "phrases: 3; features of each: 16" in capsys.readouterr().out
     with np.load(tmp_path / "own.npz") as embedded:
         np.testing.assert_array_equal(embedded["embeddings"][2:], pucl.load(finished).encode(["fog"]))
     assert train(tmp_path / "run", "--epochs=1", "--batch-size=2", data=own) == 0

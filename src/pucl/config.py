@@ -215,6 +215,14 @@ class RunConfig:
         """The import path of an encoder that is not pucl's; None if it is."""
         return None
 
+    @property
+    def pretrained_model(self) -> str | None:
+        """The name or directory of a model that the encoder starts from; None if it starts from random weights.
+
+        It is data, not code. `pucl.load` finds it there, or is given another copy of it.
+        """
+        return None
+
     def for_encoding(self) -> "RunConfig":
         """The same with as little memory as there can be: it is of no use once the training is over."""
         return self

@@ -22,7 +22,7 @@ from PIL import Image
 
 from pucl import cli
 from pucl.data import acquire
-from pucl.data.download import Download, UnreachableError, fetch, md5_of_file
+from pucl.data.download import Download, UnreachableError, fetch, sum_of_file
 from pucl.data.errors import DataError
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources import tu_collection
@@ -141,7 +141,7 @@ def test_images_from_an_archive(
     assert "is not the official file: expected md5 c58f" in capsys.readouterr().err
     assert names(root) == []
 
-    download = Download(url=cifar.CIFAR10.downloads[0].url, md5=md5_of_file(archive))
+    download = Download(url=cifar.CIFAR10.downloads[0].url, md5=sum_of_file(archive))
     monkeypatch.setitem(SOURCES, "cifar10", replace(SOURCES["cifar10"], downloads=(download,)))
     for origin in (archive.parent, archive):
         assert get("cifar10", root, "--from", str(origin)) == 0

@@ -148,7 +148,7 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("typed", "offered"),
     [
         ("pucl tr", "train"),
-        ("pucl train ", "simclr moco cmc infograph"),
+        ("pucl train ", "simclr moco cmc infograph pairs"),
         ("pucl train moco cif", "cifar10 cifar100"),
         ("pucl train infograph ENZ", "ENZYMES"),
         ("pucl train simclr mine", "mine.npz"),

@@ -4,6 +4,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -122,6 +123,14 @@ def test_without_a_length_only_the_sum_tells(host: Host, tmp_path: Path) -> None
     host.length, host.cut_after = False, 5
     with pytest.raises(DataError, match="not the official file"):
         fetch(host.download(), tmp_path)
+
+
+def test_a_file_may_have_a_sha256_sum(host: Host, tmp_path: Path) -> None:
+    right = Download(url=host.download().url, sha256=hashlib.sha256(CONTENT).hexdigest())
+    assert fetch(right, tmp_path / "right").read_bytes() == CONTENT
+    with pytest.raises(DataError, match=f"not the official file: expected sha256 {'0' * 64}, got {right.sha256}"):
+        fetch(replace(right, sha256="0" * 64), tmp_path / "wrong")
+    assert list((tmp_path / "wrong").iterdir()) == []
 
 
 def test_hosts_that_do_not_answer(host: Host, tmp_path: Path) -> None:

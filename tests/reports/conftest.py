@@ -67,6 +67,16 @@ def graph_comparison(few_graphs: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="session")
+def text_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One row of pairs on some of the generated texts."""
+    out = tmp_path_factory.mktemp("runs") / "texts"
+    settings: dict[str, Any] = {"limit": 80, "buckets": 256, "width": 16, "probes": "retrieval"}
+    base = recipe("pairs", "requests", epochs=1, batch_size=16, **settings)
+    compare_corrections(base, ["plain"], 1, out)
+    return out
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator["Chrome"]:
     """Chromium without a window."""
     webdriver = pytest.importorskip("selenium.webdriver")

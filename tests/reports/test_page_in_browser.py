@@ -17,6 +17,7 @@ from pucl.corrections.clusters import PARTITIONS
 from pucl.reports.page import maps
 from pucl.reports.page.neighbours import NEAREST
 from pucl.reports.palette import DARK, LIGHT
+from pucl.text import load_texts
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def pages(comparison: Path, graph_comparison: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of pictures and one of pictures and graphs."""
+def pages(
+    comparison: Path, graph_comparison: Path, text_comparison: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A page of pictures, one of pictures and graphs, and one of texts."""
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
         page_of(folder / "pictures.html", comparison)
         page_of(folder / "both.html", graph_comparison, comparison)
+        page_of(folder / "texts.html", text_comparison)
     return folder
 
 
@@ -156,6 +160,20 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome
     assert driver.execute_script(map_of) != before
     one(driver, '[data-zoom="all"]').click()
     assert driver.execute_script(map_of) == before
+
+
+@pytest.mark.slow
+def test_hover_shows_a_text_and_so_do_neighbours(shown: Callable[..., "Chrome"]) -> None:
+    driver = shown("texts")
+    known = set(load_texts("requests").train.texts)
+    tip = one(driver, ".canvas .tip")
+    _, places = somewhere(driver)
+    move_to(driver, places[len(places) // 2])
+    until(tip.is_displayed)
+    assert one(driver, ".canvas .tip .text").text in known
+    near = [each.get_attribute("title") for each in every(driver, ".near .thumb")]
+    assert len(near) == NEAREST
+    assert set(near) <= known
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 Files are checked before they become visible: by their published checksums or, for sets of graphs, which have none, by
 the published numbers of graphs, classes, nodes and edges. Data sets are kept in --root, else in $PUCL_DATA, else in
 ~/.cache/pucl. If the official site of CIFAR10 cannot be reached, the same images are taken from npm. Your own folders
-of pictures, .npz files and directories with graphs in TU form need no download: give their path in place of a name.
+of pictures, .npz files, directories with graphs in TU form and files of texts need no download: give their path in
+place of a name.
 """
 
 import argparse

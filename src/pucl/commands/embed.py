@@ -1,10 +1,11 @@
-"""Write the embeddings of images or graphs to a file, as the encoder of a finished run makes them.
+"""Write the embeddings of images, graphs or texts to a file, as the encoder of a finished run makes them.
 
 The order of the samples is that of the folder or file.
 
   -o FILE.npz  embeddings [samples, features] and, where they are known, labels, classes and names (of files, or rows of
                the .npz file). Data with a test set, such as cifar10 or a folder with train/ and test/, are written in
                parts: train, test, and pretrain if it is another set, each with PART_labels and PART_names
+               Pairs of texts have seconds too, the embeddings of their second texts
   -o FILE.npy  embeddings [samples, features] only; for data with a test set, part after part
 """
 

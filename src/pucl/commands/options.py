@@ -42,7 +42,10 @@ def add_checkpoint_seconds(container: Container) -> None:
 
 def add_encoder(container: Container) -> None:
     """Add the code that makes an encoder of the user's own. The user names it; a file never does."""
-    text = "for runs with an encoder of your own: the class or function that makes it; it is imported and called"
+    text = (
+        "for runs with an encoder of your own: the class or function that makes it; it is imported and called. For "
+        "runs on texts whose pretrained model has moved: its directory"
+    )
     container.add_argument("--encoder", metavar="PACKAGE.MODULE:CALLABLE", help=text)
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "prior": "estimate the share of hidden positives among a run's unlabelled samples",
     "runs": "list runs, or collect their records",
     "data": "list data sets, or download one",
+    "pairs": "check pairs of texts: duplicates, and negatives that are known to be false",
     "table": "run one of the paper's tables, beside the paper's numbers",
     "ablate": "run one of the paper's ablations",
     "theory": "check Lemma 1 and Theorem 1 by numbers",

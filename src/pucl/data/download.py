@@ -23,11 +23,13 @@ class Download:
 
     Args:
         url: Its address, http or https.
-        md5: Its published MD5 sum. None for a zip archive without one, which is checked by the sums inside it.
+        md5: Its MD5 sum. Without this or `sha256`, the file is a zip archive, which is checked by the sums inside it.
+        sha256: Its SHA-256 sum.
     """
 
     url: str
     md5: str | None = None
+    sha256: str | None = None
 
     @property
     def file(self) -> str:
@@ -70,9 +72,10 @@ def fetch(download: Download, directory: Path) -> Path:
 
 def fault_of(path: Path, download: Download) -> str | None:
     """Say what is wrong with a downloaded file; None if it is correct."""
-    if download.md5 is not None:
-        found = md5_of_file(path)
-        return None if found == download.md5 else f"not the official file: expected md5 {download.md5}, got {found}"
+    for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
+        if expected is not None:
+            found = sum_of_file(path, kind)
+            return None if found == expected else f"not the official file: expected {kind} {expected}, got {found}"
     try:
         with open_zip(path) as opened:
             damaged = opened.testzip()  # The first file whose CRC-32 is wrong.
@@ -81,10 +84,10 @@ def fault_of(path: Path, download: Download) -> str | None:
     return None if damaged is None else f"no zip archive, or is damaged: {damaged}"
 
 
-def md5_of_file(path: Path) -> str:
-    """The MD5 sum of a file. It detects damage; it is no protection against an attacker."""
+def sum_of_file(path: Path, kind: str = "md5") -> str:
+    """The MD5 or SHA-256 sum of a file. MD5 detects damage; it is no protection against an attacker."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
 
 
 def _receive(url: str, part: Path) -> None:

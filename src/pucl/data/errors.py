@@ -10,7 +10,13 @@ class DataError(ValueError):
 
 
 class ExtraMissingError(DataError):
-    """A package that is needed for this is not installed."""
+    """A package that is needed for this is not installed.
+
+    Args:
+        purpose: What needs it.
+        package: Its name.
+        extra: The extra of pucl that installs it, or several with commas between them.
+    """
 
     def __init__(self, purpose: str, package: str, extra: str = "images,graphs") -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: {install(extra)}")

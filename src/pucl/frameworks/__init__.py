@@ -12,12 +12,13 @@ from pucl.frameworks.cmc import CMC_KIND
 from pucl.frameworks.infograph import INFOGRAPH
 from pucl.frameworks.kind import FrameworkKind
 from pucl.frameworks.moco import MOCO
+from pucl.frameworks.pairs import PAIRS
 from pucl.frameworks.simclr import SIMCLR
 from pucl.modalities import MODALITIES
 from pucl.modality import EncoderSource, Modality, Task
 from pucl.training.framework import Framework
 
-FRAMEWORKS: dict[str, FrameworkKind] = {kind.name: kind for kind in (SIMCLR, MOCO, CMC_KIND, INFOGRAPH)}
+FRAMEWORKS: dict[str, FrameworkKind] = {kind.name: kind for kind in (SIMCLR, MOCO, CMC_KIND, INFOGRAPH, PAIRS)}
 """By name. A new framework is one file and one name here."""
 
 CPU = torch.device("cpu")

@@ -136,8 +136,8 @@ def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
     Args:
         run: The run's directory, or its ``encoder.safetensors`` alone.
         encoder: For a run that was trained with an encoder of your own, the same encoder: a class, function or
-            ``"package.module:callable"`` that builds it, or a module with the same layers. The weights of the file are
-            loaded into it.
+            ``"package.module:callable"`` that builds it, or a module with the same layers. For a run that began with a
+            pretrained model which has moved since: its directory. The weights of the file are loaded into it.
 
     Raises:
         ValueError: If this is not a run, if it is not finished, or if its encoder must be named.
@@ -173,7 +173,7 @@ def _weights_of(directory: RunDirectory) -> Path:
 def _check_encoder(config: RunConfig, encoder: EncoderSource | None, weights: Path) -> None:
     """Refuse to run code that a file names, and an encoder where pucl has its own."""
     if config.foreign_encoder is None:
-        if encoder is not None:
+        if encoder is not None and config.pretrained_model is None:
             raise ValueError(f"{weights} holds an encoder of pucl's own: expected no other encoder to be named")
     elif encoder is None:
         raise ValueError(

@@ -31,7 +31,7 @@ class Batch(Generic[_Samples]):
 
 
 class Framework(nn.Module, Generic[_Samples]):
-    """One way to find positives and unlabelled samples. The losses of its comparisons are added.
+    """One way to find positives and unlabelled samples. The losses of its comparisons are added or averaged.
 
     A subclass defines `pairs`, and `commit` if it has a memory. The other methods fit a framework that has one
     `encoder`, one `head` and random `views`; a framework of other parts replaces them.
@@ -39,11 +39,13 @@ class Framework(nn.Module, Generic[_Samples]):
     Attributes:
         encodes: Names of the attributes that are saved as the encoder of a run: encoders and heads, but not queues,
             banks and slow copies.
+        averaged: Whether the losses of its comparisons are averaged. Otherwise they are added.
         separate_statistics: Whether each process keeps the batch statistics of its own samples. Otherwise batch norms
             take them over all processes.
     """
 
     encodes: ClassVar[tuple[str, ...]] = ("encoder", "head")
+    averaged: ClassVar[bool] = False
     separate_statistics = False
 
     encoder: nn.Module

@@ -296,7 +296,7 @@ class Training(Generic[_Samples]):
                 ready = self.framework.ready
                 settled = [self._loss(pairs, corrected=ready) for pairs in all_pairs]
                 first, *others = (each for each, _ in settled)
-                loss = sum(others, first)
+                loss = sum(others, first) / (len(settled) if self.framework.averaged else 1)
                 metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
                 self._descend(loss, metrics["loss"])
                 self.tally.add(metrics)

@@ -26,7 +26,6 @@
   const share = (value) => (value > 0 && value < 0.01 ? "< 1 %" : value > 0.99 && value < 1 ? "> 99 %" : Math.round(100 * value) + " %");
   const cosines = (value) => fixed(value, value >= 0.99 && value < 1 ? 4 : 3);
   const many = (value) => value.toLocaleString("en-GB");
-  const clipped = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
   function bytes(text) {
     const raw = atob(text);
@@ -122,6 +121,7 @@
     const numbers = words32(space.indices), labels = space.labels ? words16(space.labels) : null;
     const count = numbers.length, units = space.units, unit = space.unit;
     const texts = space.thumbnails && space.thumbnails.kind === "texts" ? space.thumbnails.texts : null;
+    article.classList.toggle("reads", texts !== null);
     const paintThumb = texts ? null : thumbnails(space);
     const sizes = space.thumbnails && space.thumbnails.sizes ? words32(space.thumbnails.sizes) : null;
     const drawnNodes = space.thumbnails && space.thumbnails.nodes ? bytes(space.thumbnails.nodes) : null;
@@ -257,7 +257,7 @@
       return best;
     }
     function thumb(number, size) {
-      if (texts) return make("span", { class: "thumb words", title: texts[number], text: clipped(texts[number], size / 2) });
+      if (texts) return make("span", { class: "thumb words", title: texts[number], text: texts[number] });
       if (!paintThumb) return make("span", { class: "thumb words", text: `no. ${many(numbers[number])}` });
       const canvas = make("canvas", { class: "thumb", role: "img", "aria-label": `${unit} ${named(number)}`, "data-number": number, "data-size": size });
       paintThumb(canvas, number, size);
@@ -275,6 +275,7 @@
       const lines = [make("b", { text: labels ? className(number) : `${unit} ${many(numbers[number])}` }), make("div", { text: `no. ${many(numbers[number])}` })];
       if (sizes && sizes[number] > drawnNodes[number]) lines.push(make("div", { text: `${drawnNodes[number]} of ${many(sizes[number])} nodes` }));
       lines.push(make("div", { text: number === anchor ? "the anchor" : `similarity ${cosines(cosine)}` }));
+      if (texts) lines.unshift(make("div", { class: "text", text: texts[number] }));
       tip.replaceChildren(paintThumb ? size : "", ...lines);
       tip.hidden = false;
       const x = px(number), y = py(number);

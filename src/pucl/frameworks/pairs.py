@@ -1,0 +1,132 @@
+"""Pairs of texts: the other pairs of the batch are unlabelled."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from pucl import processes
+from pucl.config import choose
+from pucl.contrast.objectives import Floor
+from pucl.contrast.pairing import check_temperature, pair_up
+from pucl.contrast.pairs import Pairs
+from pucl.frameworks.kind import FrameworkKind
+from pucl.modality import EncoderSource
+from pucl.settings import setting
+from pucl.shapes import Float, Int, Tensor
+from pucl.text.config import TextConfig
+from pucl.text.encoders.registry import make_encoder
+from pucl.text.modality import TEXTS, TextShape
+from pucl.text.textset import TextBatch
+from pucl.training.framework import Batch, Framework
+
+Direction = Literal["both", "forward", "backward"]
+"""Which texts are anchors: both, the first ones, or the second ones."""
+
+DIRECTIONS: tuple[Direction, ...] = ("both", "forward", "backward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig(TextConfig):
+    """Pairs of texts: the partners of the other pairs of the batch are unlabelled."""
+
+    framework: str = "pairs"
+    epochs: int = 10
+    batch_size: int = 128
+    floor: Floor = "auto"
+    temperature: float = setting(0.05, "cosines are divided by it", group="loss")
+    direction: Direction = setting(
+        "both", "which texts are anchors: forward the first ones, backward the second ones, or both", group="loss"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_temperature(self.temperature)
+        choose("direction", self.direction, DIRECTIONS)
+
+
+class PairedTexts(Framework[TextBatch]):
+    """Each text against its partner, and against the partners of the other pairs of the batch, which are unlabelled.
+
+    One encoder embeds all texts, and its output is compared without a head. With both directions, the losses of first
+    and of second texts as anchors are averaged. With the plain correction this is the loss of sentence-transformers
+    (MultipleNegativesRankingLoss, in one or both directions).
+
+    Where texts have labels, so that partners are drawn, a text can be the anchor of one pair and the partner of
+    another. It is never compared with itself.
+
+    Reference:
+        Henderson et al., "Efficient Natural Language Response Suggestion for Smart Reply", 2017.
+    """
+
+    encodes = ("encoder",)
+    averaged = True
+
+    def __init__(self, config: PairsConfig, shape: TextShape, encoder: EncoderSource | None = None) -> None:
+        super().__init__()
+        self.config = config
+        torch.manual_seed(config.seed)
+        source = config.encoder if encoder is None else encoder
+        self.encoder = make_encoder(source, buckets=config.buckets, width=config.width, fetch=shape.fetch)
+
+    def pairs(self, batch: Batch[TextBatch]) -> list[Pairs]:
+        """First texts against second texts, and second texts against first texts, those of other processes too."""
+        device = batch.ids.device
+        draws = torch.rand(batch.whole, generator=batch.generator, dtype=torch.float64)[batch.part]
+        sides = batch.samples.sides(draws.numpy())
+        embeddings = [self.encoder(side.texts) for side in sides]
+        # Sides have groups too, of texts that are known to belong together; pairs do not use them yet.
+        ids = [torch.from_numpy(side.ids).to(device) for side in sides]
+        row = torch.arange(batch.whole, device=device)
+        # A pair of a file has one id. The two texts of a drawn pair have their own, which do not exclude the pair.
+        mask = row[batch.part, None] != row if batch.samples.source.seconds is None else None
+        orders = {"both": [(0, 1), (1, 0)], "forward": [(0, 1)], "backward": [(1, 0)]}
+        made = []
+        for one, other in orders[self.config.direction]:
+            keys, key_ids = _gathered(embeddings[other], ids[other])
+            made.append(
+                pair_up(
+                    embeddings[one],
+                    embeddings[other],
+                    keys,
+                    temperature=self.config.temperature,
+                    mask=mask,
+                    query_ids=ids[one],
+                    unlabelled_ids=key_ids,
+                )
+            )
+        return made
+
+    def forward(self, samples: TextBatch) -> Float[Tensor, "text feature"]:
+        """The vectors of the texts; of pairs, of the first ones."""
+        vectors: Tensor = self.encoder(samples.texts)
+        return vectors
+
+    def look(self, samples: TextBatch, generator: torch.Generator) -> list[Tensor]:
+        """The embeddings of first and second texts."""
+        draws = torch.rand(len(samples.indices), generator=generator, dtype=torch.float64)
+        return [self.encoder(side.texts) for side in samples.sides(draws.numpy())]
+
+    def parts_to_compile(self) -> list[nn.Module]:
+        """None: encoders take texts, which the compiler cannot translate."""
+        return []
+
+
+def _gathered(
+    embeddings: Float[Tensor, "part dim"], ids: Int[Tensor, " part"]
+) -> tuple[Float[Tensor, "whole dim"], Int[Tensor, " whole"]]:
+    """Embeddings and ids of all processes, in the order of the whole batch."""
+    if processes.world_size() == 1:
+        return embeddings, ids
+    sizes = processes.gather_sizes(len(ids), ids.device)
+    return processes.gather(embeddings, sizes), processes.gather(ids, sizes)
+
+
+PAIRS = FrameworkKind(
+    config=PairsConfig,
+    build=PairedTexts,
+    modality=TEXTS,
+    # sentence-transformers: cosines times 20, and the learning rate of its examples.
+    reference={"temperature": 0.05, "optimiser": "adam", "learning_rate": 2e-5, "weight_decay": 0.0},
+)

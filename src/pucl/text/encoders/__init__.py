@@ -1,0 +1,1 @@
+"""Encoders of texts: hashed n-grams, and models of sentence-transformers."""

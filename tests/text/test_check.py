@@ -1,0 +1,87 @@
+"""The check of pairs: counts against drawn batches, and the command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pucl.cli import main
+from pucl.text import TextSet
+from pucl.text.check import check_pairs
+
+
+def random_pairs(words: int, count: int = 80) -> TextSet:
+    chance = np.random.default_rng(0)
+    firsts = tuple(f"first {n}" for n in chance.integers(0, words, count))
+    seconds = tuple(f"second {n}" for n in range(count))
+    return TextSet(texts=firsts, seconds=seconds)
+
+
+def reordered_pairs() -> TextSet:
+    """Every second text has the words of the one before, in another order."""
+    texts = tuple(f"pay {n // 2}" if n % 2 else f"{n // 2} pay" for n in range(80))
+    return TextSet(texts=texts, seconds=tuple(f"second {n}" for n in range(80)))
+
+
+@pytest.mark.parametrize("words", [10, 60])
+def test_shares_are_those_of_drawn_batches(words: int) -> None:
+    pairs, chance = random_pairs(words), np.random.default_rng(1)
+    found = check_pairs(pairs, batch_size=12).same
+    negatives, anchors = [], []
+    for _ in range(4000):
+        groups = pairs.groups[chance.permutation(len(pairs))[:12]]
+        same = (groups[:, None] == groups) & ~np.eye(12, dtype=bool)
+        negatives.append(same.sum() / (12 * 11))
+        anchors.append(same.any(axis=1).mean())
+    assert found.negatives == pytest.approx(np.mean(negatives), rel=0.05)
+    assert found.anchors == pytest.approx(np.mean(anchors), rel=0.05)
+    assert found.groups == len(np.unique(pairs.groups))
+
+
+def test_the_whole_set_as_a_batch_meets_every_mate() -> None:
+    found = check_pairs(TextSet(texts=("a", "a", "b", "c"), seconds=("1", "2", "3", "4")), 4).same
+    assert (found.anchors, found.grouped, found.largest) == (0.5, 2, 2)
+    assert found.negatives == pytest.approx(2 / 12)
+    with pytest.raises(ValueError, match="expected 2 to 4, the number of pairs, got 5"):
+        check_pairs(TextSet(texts=("a", "a", "b", "c"), seconds=("1", "2", "3", "4")), 5)
+
+
+def test_duplicates_and_near_duplicates() -> None:
+    texts = ("Pay now!", "pay now!", "now, pay", "other", "other", "what now", "three", "four", "five", "six", "seven")
+    seconds = ("s1", "s2", "s3", "s4", "s4", "Now what?", "s5", "s6", "s7", "s8", "s9")
+    found = check_pairs(TextSet(texts=texts, seconds=seconds), 4)
+    assert (found.pairs, found.copies, found.alike, found.commonest, found.times) == (11, 1, 1, "other", 2)
+    assert (found.same.grouped, found.same.largest) == (2, 2)
+    assert (found.near.grouped, found.near.largest) == (5, 3)
+    assert found.same_class is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "advice"),
+    [
+        (random_pairs(10**9), "Nothing needs to be done"),
+        (random_pairs(60), "Keep one pair of each group"),
+        (random_pairs(2), "First remove pairs with the commonest texts, which tie"),
+        (reordered_pairs(), "Look at the near-duplicates"),
+    ],
+)
+def test_the_advice_fits(pairs: TextSet, advice: str) -> None:
+    assert check_pairs(pairs, 16).advice.startswith(advice)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.csv").write_text("q,a\n" + "".join(f"question {n // 2},answer {n}\n" for n in range(40)))
+    options = ["--text-column=q", "--second-column=a", "--batch-size=8", "--json", str(tmp_path / "checked.json")]
+    assert main(["pairs", "check", str(tmp_path / "own.csv"), *options]) == 0
+    text = capsys.readouterr().out
+    assert "Keep one pair of each group" in text
+    record = json.loads((tmp_path / "checked.json").read_text())
+    assert (record["pairs"], record["same"]["groups"], record["same"]["anchors"]) == (40, 20, pytest.approx(7 / 39))
+    assert main(["pairs", "check", "requests"]) == 0
+    text = capsys.readouterr().out
+    assert "negatives of the anchor's class" in text
+    assert "12.3" in text
+    assert main(["pairs", "check", str(tmp_path / "nowhere.csv")]) == 2
+    assert main(["pairs", "check", str(tmp_path / "own.csv"), "--label-column=x"]) == 2
+    assert "has no column 'x'" in capsys.readouterr().err
