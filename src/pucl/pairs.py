@@ -2,12 +2,13 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pucl.data.errors import ExtraMissingError
 from pucl.floored import user_level
@@ -63,7 +64,7 @@ def groups(
         return torch.empty(0, dtype=torch.int64)
     # A row of the graph is a pair, or a sample that is asked for. It is joined to its elements.
     joined = rows if samples is None else [*rows, *asked]
-    component = _components([[each for each in row if most is None or counts[each] <= most] for row in joined])
+    component = components([[each for each in row if most is None or counts[each] <= most] for row in joined])
     of_asked = component[-len(asked) :]
     _, first, numbers, sizes = np.unique(of_asked, return_index=True, return_inverse=True, return_counts=True)
     _check_largest(int(sizes.max()), len(asked), counts)
@@ -90,7 +91,7 @@ def _elements(pair: Any) -> tuple[Hashable, ...]:
     return elements
 
 
-def _components(rows: list[list[Hashable]]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def components(rows: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
     """The connected component of each row; rows are joined by the elements that they share."""
     try:
         from scipy.sparse import coo_array  # type: ignore[import-untyped]  # noqa: PLC0415

@@ -39,6 +39,11 @@ class PairsConfig(TextConfig):
     direction: Direction = setting(
         "both", "which texts are anchors: forward the first ones, backward the second ones, or both", group="loss"
     )
+    groups: bool = setting(
+        default=True,
+        meaning="pairs that share a text, or are joined by pairs that do, are positives of each other, never negatives",
+        group="loss",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,6 +57,9 @@ class PairedTexts(Framework[TextBatch]):
     One encoder embeds all texts, and its output is compared without a head. With both directions, the losses of first
     and of second texts as anchors are averaged. With the plain correction this is the loss of sentence-transformers
     (MultipleNegativesRankingLoss, in one or both directions).
+
+    Pairs that share a text are known to belong together. With `groups` they are positives of each other; otherwise they
+    would push each other away.
 
     Where texts have labels, so that partners are drawn, a text can be the anchor of one pair and the partner of
     another. It is never compared with itself.
@@ -76,15 +84,15 @@ class PairedTexts(Framework[TextBatch]):
         draws = torch.rand(batch.whole, generator=batch.generator, dtype=torch.float64)[batch.part]
         sides = batch.samples.sides(draws.numpy())
         embeddings = [self.encoder(side.texts) for side in sides]
-        # Sides have groups too, of texts that are known to belong together; pairs do not use them yet.
         ids = [torch.from_numpy(side.ids).to(device) for side in sides]
+        groups = [torch.from_numpy(side.groups).to(device) for side in sides]
         row = torch.arange(batch.whole, device=device)
         # A pair of a file has one id. The two texts of a drawn pair have their own, which do not exclude the pair.
         mask = row[batch.part, None] != row if batch.samples.source.seconds is None else None
         orders = {"both": [(0, 1), (1, 0)], "forward": [(0, 1)], "backward": [(1, 0)]}
         made = []
         for one, other in orders[self.config.direction]:
-            keys, key_ids = _gathered(embeddings[other], ids[other])
+            keys, key_ids, key_groups = _gathered(embeddings[other], ids[other], groups[other])
             made.append(
                 pair_up(
                     embeddings[one],
@@ -94,6 +102,8 @@ class PairedTexts(Framework[TextBatch]):
                     mask=mask,
                     query_ids=ids[one],
                     unlabelled_ids=key_ids,
+                    query_groups=groups[one] if self.config.groups else None,
+                    unlabelled_groups=key_groups if self.config.groups else None,
                 )
             )
         return made
@@ -114,13 +124,11 @@ class PairedTexts(Framework[TextBatch]):
 
 
 def _gathered(
-    embeddings: Float[Tensor, "part dim"], ids: Int[Tensor, " part"]
-) -> tuple[Float[Tensor, "whole dim"], Int[Tensor, " whole"]]:
-    """Embeddings and ids of all processes, in the order of the whole batch."""
-    if processes.world_size() == 1:
-        return embeddings, ids
+    embeddings: Float[Tensor, "part dim"], ids: Int[Tensor, " part"], groups: Int[Tensor, " part"]
+) -> tuple[Float[Tensor, "whole dim"], Int[Tensor, " whole"], Int[Tensor, " whole"]]:
+    """Embeddings, ids and groups of all processes, in the order of the whole batch."""
     sizes = processes.gather_sizes(len(ids), ids.device)
-    return processes.gather(embeddings, sizes), processes.gather(ids, sizes)
+    return processes.gather(embeddings, sizes), processes.gather(ids, sizes), processes.gather(groups, sizes)
 
 
 PAIRS = FrameworkKind(

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.pairs import components
+
 
 def group_pairs(texts: Sequence[str], seconds: Sequence[str] | None = None) -> NDArray[np.int64]:
     """The group of each pair, from 0 in the order of first appearance.
 
     Two pairs with an equal text are in one group, and so are pairs that are connected by a chain of these. Without
     second texts, equal texts are one group. Texts are equal if they differ at most in white space at their ends.
+    Unlike `pucl.pairs.groups`, a pair that is alone has a group of its own.
 
     Args:
         texts: The first text of each pair.
@@ -25,20 +28,7 @@ def group_pairs(texts: Sequence[str], seconds: Sequence[str] | None = None) -> N
         >>> group_pairs(["a", "b", "a "]).tolist()
         [0, 1, 0]
     """
-    parent: dict[str, str] = {}
-
-    def root(text: str) -> str:
-        """The text that stands for all texts of its group."""
-        parent.setdefault(text, text)
-        top = text
-        while parent[top] != top:
-            top = parent[top]
-        while parent[text] != top:  # Shorten the chain for the next search.
-            parent[text], text = top, parent[text]
-        return top
-
-    firsts = [text.strip() for text in texts]
-    for first, second in zip(firsts, firsts if seconds is None else map(str.strip, seconds), strict=True):
-        parent[root(second)] = root(first)
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(root(first), len(numbers)) for first in firsts], np.int64)
+    columns = [texts] if seconds is None else [texts, seconds]
+    found = components([[text.strip() for text in row] for row in zip(*columns, strict=True)])
+    _, first, numbers = np.unique(found, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[numbers]
