@@ -98,11 +98,11 @@ def test_pairs_that_share_a_text_are_positives_of_each_other(groups: bool) -> No
     texts = TextSet(texts=("a b", "a b", "e f", "g h"), seconds=("x y", "z w", "f v", "h u"))
     framework = build(make_config(direction="forward", groups=groups))
     first, second = framework.look(texts.batch(np.arange(4)), torch.Generator())
-    scores = (20 * first @ second.T).double().exp()
-    mates = {0: [1], 1: [0], 2: [], 3: []} if groups else dict.fromkeys(range(4), [])
+    scores = (20 * first @ second.T).detach().double().exp()
+    mates = {0: [1], 1: [0]} if groups else {}
     total = 0.0
     for anchor in range(4):
-        positives = [anchor, *mates[anchor]]
+        positives = [anchor, *mates.get(anchor, [])]
         negative = sum(scores[anchor, each] for each in range(4) if each not in positives)
         total += sum(float(torch.log1p(negative / scores[anchor, each])) for each in positives) / len(positives) / 4
     (pairs,) = framework.pairs(make_batch(texts, [0, 1, 2, 3]))
