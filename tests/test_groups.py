@@ -19,7 +19,8 @@ from pucl import ContrastiveLoss, NTXentLoss, OracleLoss, PUCLLoss, RatioLoss, S
 from pucl.adapters import MetricLearningLoss, TwoTowerLoss
 from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.pairing import with_false_negatives_attracted, with_groups
-from pucl.corrections import BCL, PUCL, Correction, Hard, Plain, Ring
+from pucl.contrast.pairs import Comparison
+from pucl.corrections import BCL, PUCL, Correction, ExtraPositives, Hard, Plain, Reading, Ring
 from pucl.functional import corrected_loss, pair_up, pair_views
 from worlds import results_together
 
@@ -135,6 +136,56 @@ def test_three_views_and_a_sample_that_is_in_the_batch_twice(correction: Correct
     torch.testing.assert_close(losses, torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12)
     assert loss.last is not None
     assert loss.last.floored < 0.5
+
+
+@both_ways
+@both_objectives
+@pytest.mark.usefixtures("small_tiles")
+def test_beside_extra_positives_and_odds_of_each_anchor(objective: ObjectiveName, streaming: bool) -> None:
+    """A correction attracts the key at the anchor's own index + 1 with weight 0.5. A mate counts once, as a mate."""
+    query, positive = related_views(6, 5)
+    keys, groups = torch.randn(12, 5, dtype=torch.float64), torch.tensor([3, -1, 3, 0, 5, 5])
+    key_groups = torch.tensor([-1, 3, -1, -1, 0, 5, -1, 3, 3, -1, 5, 9])
+    odds = torch.tensor([0.0, 0.02, 0.04, 0.01, 0.03, 0.0], dtype=torch.float64)
+
+    def attract(comparison: Comparison) -> ExtraPositives:
+        samples, _ = comparison.sample_ids()
+        return ExtraPositives(samples[:, None] + 1, torch.full((len(samples), 1), 0.5))
+
+    names, key_names = torch.arange(6), torch.arange(100, 112)
+    pairs = pair_up(
+        query,
+        positive,
+        keys,
+        temperature=T,
+        query_ids=names,
+        unlabelled_ids=key_names,
+        query_groups=groups,
+        unlabelled_groups=key_groups,
+    )
+    outcome = corrected_loss(pairs, Reading(odds=odds, attract=attract), objective=objective, streaming=streaming)
+    assert outcome.floored < 0.5
+    g = math.exp if objective == "infonce" else oracles.softplus
+    floor = g(-1 / T)
+    for i in range(6):
+        weighted, unlabelled = [(oracles.cosine(query[i].tolist(), positive[i].tolist()) / T, 1.0)], []
+        for j in range(12):
+            logit = oracles.cosine(query[i].tolist(), keys[j].tolist()) / T
+            if groups[i] == key_groups[j] != -1:
+                weighted.append((logit, 1.0))
+                continue
+            unlabelled.append(logit)
+            weighted += [(logit, 0.5)] if j == i + 1 else []
+        total = sum(weight for _, weight in weighted)
+        omega, mean = float(odds[i]), sum(map(g, unlabelled)) / len(unlabelled)
+        taken = sum(weight * g(logit) for logit, weight in weighted) / total
+        mu = max((1 + omega) * mean - omega * taken, floor)
+        if objective == "infonce":
+            parts = [weight * math.log1p(len(unlabelled) * mu / math.exp(logit)) for logit, weight in weighted]
+            expected = sum(parts) / total
+        else:
+            expected = sum(weight * oracles.softplus(-logit) for logit, weight in weighted) / total + mu
+        assert outcome.loss[i].item() == pytest.approx(expected, rel=1e-10)
 
 
 @both_ways
