@@ -32,7 +32,7 @@ def order_for_split(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArr
 
     Example:
         >>> order, quantiles = order_for_split(np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1]))
-        >>> held_out(quantiles, 0.2)
+        >>> count_held_out(quantiles, 0.2)
         2
     """
     quantiles = np.empty(len(labels))
@@ -46,7 +46,7 @@ def order_for_split(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArr
     return order, quantiles[order]
 
 
-def held_out(quantiles: NDArray[np.float64], test_share: float) -> int:
+def count_held_out(quantiles: NDArray[np.float64], test_share: float) -> int:
     """The number of samples at the end of the order that are the test set."""
     return int(np.count_nonzero(quantiles < test_share))
 
