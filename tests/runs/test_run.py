@@ -445,7 +445,7 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
     ("changes", "message"),
     [
         ({"precision": "float8"}, "'float8' is no precision"),
-        ({"monitor": -1}, "how many times to look"),
+        ({"monitor": -1}, "the number of kNN evaluations"),
         ({"epochs": 0}, "how often all data are seen: expected at least 1, got 0"),
         ({"batch_size": 1}, "samples in a step: expected at least 2, got 1"),
         ({"clip": 0.0}, "norm that a gradient may have: expected above 0, got 0"),
@@ -453,7 +453,7 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
         ({"learning_rate": -1.0}, "the step size: expected a finite lr > 0"),
         ({"schedule": "cosin"}, "'cosin' is no schedule"),
         ({"objective": "infonse"}, "'infonse' is no objective"),
-        ({"warmup_epochs": 9}, "the first of all: expected 0 to 2, got 9"),
+        ({"warmup_epochs": 9}, "the first of all epochs: expected 0 to 2, got 9"),
         ({"crop": math.nan}, "crop is a number: expected a finite one, got nan"),
         ({"seed": 2**70}, "where random numbers start: expected 0 or more, below 2"),
     ],

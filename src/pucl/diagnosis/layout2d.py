@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pucl.config import RunConfig
 from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
-from pucl.diagnosis.similarities import subject_of
 from pucl.modality import EncoderSource
 from pucl.runs.directory import RunDirectory
 from pucl.runs.trained import load
@@ -49,16 +48,6 @@ class Layout:
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
     result: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """A name that distinguishes the run from others on the same data."""
-        return f"{self.config.correction}, seed {self.config.seed}"
-
-    @property
-    def subject(self) -> str:
-        """Framework and data."""
-        return subject_of(self.config)
 
 
 def lay_out_runs(
