@@ -50,13 +50,13 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
     parser.add_argument("subject", metavar="SUBJECT", help=f"what is changed: {', '.join(SUBJECTS)}")
-    data = f"(default: cifar10); for graphs several, with commas (default: {','.join(graph_settings.DATA)})"
+    data = f"data set (default: cifar10); for graphs several, separated by commas (default: {','.join(graph_settings.DATA)})"
     parser.add_argument("--data", metavar="NAME", help=data)
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in BUDGETS.items())
-    parser.add_argument("--budget", metavar="NAME", help=f"for images, how much work (default: small). {budgets}")
-    variants = f"for graphs (default: {'; '.join(graph_settings.VARIANTS)})"
+    parser.add_argument("--budget", metavar="NAME", help=f"for images, the amount of work (default: small). {budgets}")
+    variants = f"for graphs, settings to compare (default: {'; '.join(graph_settings.VARIANTS)})"
     parser.add_argument("--variants", type=partial(names, separator=";"), metavar="NAME;...", help=variants)
-    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: 2, for graphs 3)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: 2, for graphs 3)")
     parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
     add_experiment(parser, out="runs/ablate-SUBJECT, and the budget or epochs that were given")
 

@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     probes = "\n".join(f"  {name:{width}}  {probe.about}" for name, probe in PROBES.items())
     parser.epilog = f"probes:\n{probes}"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
-    probe = "which probes, of those below that fit the data (default: those of the run)"
+    probe = "some of the probes below (default: those of the run)"
     parser.add_argument("--probe", type=names, metavar="NAME,...", help=probe)
-    parser.add_argument("--data", metavar="DATA", help="a known name, folder or .npz file (default: each run's own)")
+    parser.add_argument("--data", metavar="DATA", help="name of a data set, or a path (default: the data of each run)")
     add_encoder(parser)
     add_root(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file as well")
