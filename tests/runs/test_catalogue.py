@@ -86,7 +86,7 @@ def test_data_are_known_by_their_last_name(tmp_path: Path, capsys: pytest.Captur
         assert main(["runs", str(tmp_path), "--where", f"data={name}"]) == 0
         assert "1 of 1 run in" in capsys.readouterr().out
     assert main(["runs", str(tmp_path), "--json", str(tmp_path / "nowhere" / "list.json")]) == 2
-    assert "--json is a file to write: expected one in a folder that is there" in capsys.readouterr().err
+    assert "--json is a file to write: expected one in an existing directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def draw_some(count: int, most: int) -> NDArray[np.int64]:
 def evenly(labels: NDArray[np.int64] | None, count: int, limit: int) -> NDArray[np.int64]:
     """Choose indices of ``limit`` of the samples, evenly from all classes; without labels, evenly from all."""
     if limit < 2:
-        raise ValueError(f"limit is how many samples are used: expected at least 2, got {limit}")
+        raise ValueError(f"limit is the number of samples to use: expected at least 2, got {limit}")
     chosen = np.linspace(0, count - 1, limit).astype(np.int64)
     if labels is None:
         return chosen

@@ -78,9 +78,9 @@ def check_world_size(world_size: int) -> None:
     """Refuse numbers of processes that prove nothing or that overload the machine."""
     most = max(ALWAYS_ALLOWED, 4 * (os.cpu_count() or 1))
     if not 2 <= world_size <= most:
-        reason = "; one process has none to agree with" if world_size == 1 else ""
+        reason = "; one process has nothing to be compared with" if world_size == 1 else ""
         raise ValueError(
-            f"world size is how many processes are compared with a single one: "
+            f"world size is the number of processes to compare with a single one: "
             f"expected 2 to {most} on this machine, got {world_size}{reason}"
         )
 

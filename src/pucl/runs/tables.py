@@ -260,7 +260,7 @@ def has_labels(config: RunConfig, root: Path | None) -> bool:
     if not task.can_be_probed():
         where = modality_of(config).labels_needed
         raise ValueError(
-            f"a comparison is of accuracies: expected labels of two classes or more, {where}, got {config.data} without"
+            f"a comparison needs probes: expected labels of two classes or more, {where}, got {config.data} without"
         )
     return task.labels is not None
 
