@@ -299,7 +299,7 @@ def test_the_mean_of_r_is_what_a_correction_reports() -> None:
 
 
 def test_prior_refuses(runs: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="in a folder that is there"):
+    with pytest.raises(ValueError, match="in an existing directory"):
         call(prior, [str(runs["simclr"]), "--json", str(tmp_path / "nowhere" / "x.json")])
     with pytest.raises(ValueError, match="anchors is the number"):
         call(prior, [str(runs["simclr"]), "--anchors=2"])

@@ -50,7 +50,8 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
     parser.add_argument("subject", metavar="SUBJECT", help=f"what is changed: {', '.join(SUBJECTS)}")
-    data = f"data set (default: cifar10); for graphs several, separated by commas (default: {','.join(graph_settings.DATA)})"
+    graphs = ",".join(graph_settings.DATA)
+    data = f"data set (default: cifar10); for graphs several, separated by commas (default: {graphs})"
     parser.add_argument("--data", metavar="NAME", help=data)
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in BUDGETS.items())
     parser.add_argument("--budget", metavar="NAME", help=f"for images, the amount of work (default: small). {budgets}")

@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variant",
         metavar="NAME",
-        help="for table 2, settings other than the references', as `pucl ablate graphs` compares them; every correction "
-        f"then has the prior of the classes. One of {'; '.join(VARIANTS)}",
+        help="for table 2, settings other than the references', as `pucl ablate graphs` compares them; every "
+        f"correction then has the prior of the classes. One of {'; '.join(VARIANTS)}",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
     add_experiment(parser, out="runs/table-NUMBER, and the budget, variant or epochs that were given")
