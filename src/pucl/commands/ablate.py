@@ -26,12 +26,11 @@ from pucl.commands.experiments import (
 )
 from pucl.commands.options import given, names
 from pucl.config import choose
-from pucl.files import write_whole
 from pucl.paper import ablations, graph_settings
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.table1 import BUDGETS
 from pucl.progress import StatusArea
-from pucl.reports.canvas import MatplotlibMissingError
+from pucl.reports.canvas import write_figures
 from pucl.runs.collection import RUNS
 from pucl.runs.display import Display
 from pucl.texts import say
@@ -79,14 +78,10 @@ def _run_images(arguments: argparse.Namespace, out: Path) -> int:
     )
     made = print_table([part], out, arguments)
     picture = out / f"{arguments.subject}.png"
-    picture.unlink(missing_ok=True)
     rows = [row for row in made.results[part.name].rows if row.scores]
     cells = ablations.cells({row.name: part.rows[row.name] for row in rows}, arguments.subject)
-    try:
-        write_whole(picture, DRAW[arguments.subject](rows, cells, subject=part.name))
-        say(f"plot:  {picture}")
-    except MatplotlibMissingError as error:
-        say(f"plot:  not drawn: {error}")
+    draw = partial(DRAW[arguments.subject], rows, cells, subject=part.name)
+    say(f"plot:  {write_figures({picture: draw}) or picture}")
     return finish(out, arguments, made.failed)
 
 

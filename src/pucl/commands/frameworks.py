@@ -135,7 +135,7 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
 
 def _about_defaults(kind: FrameworkKind, modalities: Iterable[Modality]) -> str:
     text = "Defaults are the settings of the reference program."
-    others = [name for name in ("paper", "small") if getattr(kind, name) or any(each.recipes for each in modalities)]
+    others = [name for name in RECIPES[1:] if getattr(kind, name) or any(each.recipes for each in modalities)]
     if others:
         text += f" --recipe {' or '.join(others)} starts from other settings."
     if known := [name for modality in modalities for name in modality.first_look]:

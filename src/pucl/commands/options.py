@@ -49,6 +49,17 @@ def add_encoder(container: Container) -> None:
     container.add_argument("--encoder", metavar="PACKAGE.MODULE:CALLABLE", help=text)
 
 
+def add_force(container: Container) -> None:
+    """Add whether an existing file is overwritten."""
+    container.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+
+def check_new(out: Path, *, force: bool) -> None:
+    """Refuse to overwrite a directory, and without `force` any file."""
+    if out.is_dir() or (out.exists() and not force):
+        raise ValueError(f"{out} exists already: choose another name, or give --force to overwrite a file")
+
+
 def add_setting(container: Container, setting: Setting, dest: str, text: str) -> None:
     """Add a setting of a configuration or correction. The parsed value is None unless it was given.
 
