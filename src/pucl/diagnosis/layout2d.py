@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from pucl.config import RunConfig
 from pucl.data.choosing import to_show
-from pucl.data.errors import DataError
+from pucl.data.errors import ExtraMissingError
 from pucl.modality import EncoderSource
 from pucl.runs.directory import RunDirectory
 from pucl.runs.trained import load
-from pucl.texts import install
 
 Floats = NDArray[np.float32]
 
@@ -177,7 +176,7 @@ def check_umap() -> None:
             warnings.simplefilter("ignore", ImportWarning)
             import umap  # noqa: F401, PLC0415
     except ImportError as error:
-        raise DataError(f"layouts are made with umap-learn, which is not installed: {install('umap')}") from error
+        raise ExtraMissingError("a layout", "umap-learn", "umap") from error
 
 
 def _lay_out_run(

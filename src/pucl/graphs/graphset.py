@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data.errors import DataError
+from pucl.data.errors import DataError, ExtraMissingError
 from pucl.data.labels import check_labels, classes_text
 from pucl.graphs.encoders.lists import Lists, lists_of
 from pucl.shapes import Float, Int, Tensor
-from pucl.texts import install
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -315,9 +314,7 @@ class GraphSet(Graphs):
         try:
             from torch_geometric.data import Data  # noqa: PLC0415
         except ImportError as error:
-            raise DataError(
-                f"graphs for torch_geometric need torch_geometric, which is not installed: {install('graphs')}"
-            ) from error
+            raise ExtraMissingError("to_pyg", "torch_geometric", "graphs") from error
         graphs = []
         for number in range(len(self)):
             one = self.batch([number])
