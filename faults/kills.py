@@ -155,12 +155,12 @@ def command(arguments: list[str]) -> Iterator[Command]:
 def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProcess") -> Outcome:
     """A comparison in two workers: its driver killed, one of its workers, or all of them at once."""
     whole, out = (
-        trial.workspace.made("whole-grid", lambda directory: _undisturbed(_compare(directory))),
+        trial.workspace.made("whole-grid", lambda directory: _undisturbed(_compare_command(directory))),
         trial.directory / "grid",
     )
     done, kills = [], 0
     for turn in range(3):
-        with command([*_compare(out), *on]) as grid:
+        with command([*_compare_command(out), *on]) as grid:
             victim = trial.one_of(("driver", "worker", "worker", "all"))
             moment = 2.0 * float(trial.rng.random())
             if turn < 2 and grid.wait(lambda: any(out.rglob("checkpoint.pt")), 120):
@@ -193,7 +193,7 @@ def kill_grid(trial: Trial, *, on: tuple[str, ...] = (), worker: str = "LokyProc
 kill_on_ray = partial(kill_grid, on=("--ray=local",), worker="ray::")
 
 
-def _compare(out: Path) -> list[str]:
+def _compare_command(out: Path) -> list[str]:
     arguments = ["-m", "pucl", "compare", "infograph", "shapes", *GRAPHS, "--epochs=60", "--monitor=0", "--no-page"]
     return [
         *arguments,

@@ -91,7 +91,7 @@ class Walk:
 
 
 class Function(NamedTuple):
-    """A function of pucl. The line tells apart functions of one name, such as the two sides of a property."""
+    """A function of pucl. The line distinguishes functions of one name, such as the two sides of a property."""
 
     file: str
     line: int

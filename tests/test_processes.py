@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pucl import NTXentLoss, PUCLLoss, cli, doctor, processes
 from pucl.doctor import Finding, checks, together
-from pucl.doctor.together import EQUAL, LOSSES, UNEQUAL, Case, compare
+from pucl.doctor.together import EQUAL, LOSSES, UNEQUAL, Case, compare_loss
 from worlds import results_together
 
 CPU = torch.device("cpu")
@@ -261,7 +261,7 @@ def failed_scenes() -> dict[str, str]:
 
 
 def scenes_and_comparison() -> tuple[dict[str, str], dict[str, list[float]]]:
-    return failed_scenes(), together.compare_all()
+    return failed_scenes(), together.compare_losses()
 
 
 def scenes_and_faults() -> tuple[dict[str, str], dict[str, list[bool]]]:
@@ -269,7 +269,7 @@ def scenes_and_faults() -> tuple[dict[str, str], dict[str, list[bool]]]:
 
     def notices(*, gathered: bool = True) -> list[bool]:
         cases = (Case(sizes=EQUAL), Case(sizes=EQUAL, remembered=True))
-        found = [compare("PUCLLoss", [case], gather_distributed=gathered) for case in cases]
+        found = [compare_loss("PUCLLoss", [case], gather_distributed=gathered) for case in cases]
         return [max(map(max, each.values())) > together.TOLERANCE for each in found]
 
     noticed = {"nothing is gathered": notices(gathered=False)}

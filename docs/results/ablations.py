@@ -6,10 +6,11 @@ from typing import Any
 
 from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
+from pucl.runs.rows import TableRow
 from pucl.runs.statistics import student_quantile
 from pucl.texts import counted
-from results.table1 import PROBES
-from results.words import OTHER_DIGITS, interval, markdown, percent, spread, tau
+from results.table1 import PROBES, linear
+from results.words import OTHER_DIGITS, interval, markdown, percent, rows_of, tau
 
 TITLES = {"alpha-c": "alpha and c", "unlabelled": "the number of unlabelled samples"}
 
@@ -30,68 +31,69 @@ def ablations_page(*records: dict[str, Any] | None) -> str:
                 f"{counted(config['epochs'], 'epoch')}. Differences are to `{part['base']}`, seed by seed. "
                 f"{OTHER_DIGITS}",
                 "",
-                *(f"- {sentence}" for sentence in FINDINGS[name](part["lines"], config)),
+                *(f"- {sentence}" for sentence in FINDINGS[name](rows_of(part), config)),
                 "",
                 f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
                 "",
-                *ablation_table(part["lines"]),
+                *ablation_table(rows_of(part)),
             ]
     return "\n".join(lines) + "\n"
 
 
-def ablation_table(rows: list[dict[str, Any]]) -> list[str]:
+def ablation_table(rows: list[TableRow]) -> list[str]:
     """One row for each setting."""
     return markdown(
         ["row", "tau'", *PROBES.values(), "difference", "floored", "n"],
         [
             [
-                row["name"],
+                row.name,
                 tau(row),
-                *(spread(row["scores"][probe]) for probe in PROBES),
-                interval(row["differences"].get("linear")),
-                percent(row["floored"], 1),
-                str(len(row["by_seed"]["linear"])),
+                *(str(row.scores[probe]) for probe in PROBES),
+                interval(row.differences.get("linear")),
+                percent(row.floored, 1),
+                str(len(row.by_seed["linear"])),
             ]
             for row in rows
         ],
     )
 
 
-def of_alpha_and_c(rows: list[dict[str, Any]], _config: dict[str, Any]) -> list[str]:
+def of_alpha_and_c(rows: list[TableRow], _config: dict[str, Any]) -> list[str]:
     """Whether settings differ by more than seeds do, and which way tau' goes."""
-    cells = [row for row in rows if row["tau_plus"]]
-    plain = next(row for row in rows if row["name"] == "plain")
-    gains = [row["scores"]["linear"]["mean"] - plain["scores"]["linear"]["mean"] for row in cells]
-    low, high = min(row["tau_plus"] for row in cells), max(row["tau_plus"] for row in cells)
-    worst = max(cells, key=lambda row: row["floored"])
-    slope, margin = line_over([row["tau_plus"] for row in cells], gains)
+    cells = [row for row in rows if row.tau_plus]
+    plain = next(row for row in rows if row.name == "plain")
+    gains = [linear(row) - linear(plain) for row in cells]
+    shares = [row.tau_plus or 0.0 for row in cells]
+    low, high = min(shares), max(shares)
+    worst = max(cells, key=lambda row: row.floored or 0.0)
+    slope, margin = line_over(shares, gains)
     return [
         f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and differ from plain by "
         f"{mean(gains):+.2f} on average ({min(gains):+.2f} to {max(gains):+.2f}).",
         *among(cells),
         f"Only tau' reaches the loss. A straight line fitted over tau' changes by {slope / 10:+.2f} ± "
         f"{margin / 10:.2f} points (95 %) for 0.1 of tau'.",
-        f"In the last epoch the largest share of floored anchors is {percent(worst['floored'], 1)}, at tau' "
-        f"{worst['tau_plus']:.3f}.",
+        f"In the last epoch the largest share of floored anchors is {percent(worst.floored, 1)}, at tau' "
+        f"{worst.tau_plus:.3f}.",
     ]
 
 
-def of_unlabelled(rows: list[dict[str, Any]], config: dict[str, Any]) -> list[str]:
+def of_unlabelled(rows: list[TableRow], config: dict[str, Any]) -> list[str]:
     """What more unlabelled samples are worth, and what a correction is, at each number of them."""
-    counts = list(dict.fromkeys(row["name"].split(",")[0] for row in rows))
+    counts = list(dict.fromkeys(row.name.split(",")[0] for row in rows))
     sentences, by_seed = [], []
     for count in counts:
-        plain, *cells = (row for row in rows if row["name"].startswith(f"{count},"))
-        base = plain["scores"]["linear"]["mean"]
-        best = max(cells, key=lambda row: row["scores"]["linear"]["mean"])
-        gains = [row["scores"]["linear"]["mean"] - base for row in cells]
+        plain, *cells = (row for row in rows if row.name.startswith(f"{count},"))
+        base = linear(plain)
+        best = max(cells, key=linear)
+        gains = [linear(row) - base for row in cells]
         sentences.append(
-            f"{count}: plain {spread(plain['scores']['linear'])}; PUCL changes it by {mean(gains):+.2f} on average "
-            f"over alpha, and by {max(gains):+.2f} at best ({best['name'].split(', ')[1]}). "
+            f"{count}: plain {plain.scores['linear']}; PUCL changes it by {mean(gains):+.2f} on average "
+            f"over alpha, and by {max(gains):+.2f} at best ({best.name.split(', ')[1]}). "
             f"{' '.join(among(cells))}".rstrip()
         )
-        paired = zip(*(row["by_seed"]["linear"] for row in cells), strict=True)
-        by_seed.append([mean(scores) - own for scores, own in zip(paired, plain["by_seed"]["linear"], strict=True)])
+        paired = zip(*(row.by_seed["linear"] for row in cells), strict=True)
+        by_seed.append([mean(scores) - own for scores, own in zip(paired, plain.by_seed["linear"], strict=True)])
     gains = [mean(of_seed) for of_seed in zip(*by_seed, strict=True)]
     if len(gains) > 1:
         margin = student_quantile(len(gains) - 1) * math.sqrt(variance(gains) / len(gains))
@@ -108,13 +110,13 @@ def of_unlabelled(rows: list[dict[str, Any]], config: dict[str, Any]) -> list[st
     return sentences
 
 
-def among(cells: list[dict[str, Any]]) -> list[str]:
+def among(cells: list[TableRow]) -> list[str]:
     """Whether settings differ among themselves by more than the seeds of one do (95 %); nothing without several."""
-    seeds = min(len(row["by_seed"]["linear"]) for row in cells)
+    seeds = min(len(row.by_seed["linear"]) for row in cells)
     if seeds < 2 or len(cells) < 2:
         return []
-    by_chance = math.sqrt(mean(variance(row["by_seed"]["linear"]) for row in cells) / seeds)
-    between = math.sqrt(variance([row["scores"]["linear"]["mean"] for row in cells]))
+    by_chance = math.sqrt(mean(variance(row.by_seed["linear"]) for row in cells) / seeds)
+    between = math.sqrt(variance([linear(row) for row in cells]))
     limit = by_chance * math.sqrt(fisher.ppf(0.95, len(cells) - 1, len(cells) * (seeds - 1)))
     verdict = "more than" if between > limit else "no more than"
     return [

@@ -7,7 +7,8 @@ from typing import Any
 
 from pucl.images.registry import SOURCES
 from pucl.runs.collection import Collection
-from results.words import certain, markdown, percent
+from pucl.runs.rows import TableRow
+from results.words import markdown, percent, rows_of
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "table-1"
 MANY = 0.1  # Share of floored anchors that is worth reporting.
@@ -18,12 +19,12 @@ History = list[dict[str, float]]
 def causes(record: dict[str, Any], runs: Path = RUNS) -> list[str]:
     """A section of docs/table1.md, from the metrics of every epoch of the runs."""
     parts = record["data"]
-    corrected = list(dict.fromkeys(row["name"] for part in parts.values() for row in assuming(part)))
+    corrected = list(dict.fromkeys(row.name for part in parts.values() for row in assuming(part)))
     table = []
     for name, part in parts.items():
         halfway, end = (lead(part, runs, share) for share in (0.5, 1.0))
         floors = [percent(floors_of(part, runs).get(row), 0) for row in corrected]
-        assumed = max(row["tau_plus"] for row in assuming(part))
+        assumed = max(row.tau_plus or 0.0 for row in assuming(part))
         table.append([name, f"{1 / classes(part):.2f}", f"{assumed:.3f}", points(halfway), points(end), *floors])
     header = ["part", "true share", "tau' at most", "lead halfway", "lead at the end"]
     return [
@@ -38,18 +39,18 @@ def causes(record: dict[str, Any], runs: Path = RUNS) -> list[str]:
         "",
         *markdown([*header, *(f"{row} floored" for row in corrected)], table),
         "",
-        *(f"- {sentence}" for sentence in told(parts, runs)),
+        *(f"- {sentence}" for sentence in in_words(parts, runs)),
     ]
 
 
-def told(parts: dict[str, Any], runs: Path) -> list[str]:
+def in_words(parts: dict[str, Any], runs: Path) -> list[str]:
     """The same in words, as far as it explains a loss or a missing gain."""
     sentences = []
     for name, part in parts.items():
         worst = {row: share for row, share in floors_of(part, runs).items() if share >= MANY}
         if worst:
             shares = ", ".join(f"{row} {percent(share)}" for row, share in worst.items())
-            fallen = [row["name"] for row in part["lines"] if row["name"] in worst and below(row)]
+            fallen = [row.name for row in rows_of(part) if row.name in worst and sign_of(row) < 0]
             loss = f"; at the end below plain by more than chance: {', '.join(fallen)}" if fallen else ""
             clear = [row for row in floors_of(part, runs) if row not in worst]
             others = f", unlike those of {', '.join(clear)}" if clear else ""
@@ -57,7 +58,8 @@ def told(parts: dict[str, Any], runs: Path) -> list[str]:
                 f"**{name}**: at temperature {part['config']['temperature']:g} many anchors are floored ({shares})"
                 f"{others}{loss}."
             )
-    small = [name for name, part in parts.items() if ahead(part) is False]
+    oracles = {name: row for name, part in parts.items() for row in rows_of(part) if row.name == "oracle"}
+    small = [name for name, row in oracles.items() if "linear" in row.differences and sign_of(row) < 1]
     if small:
         sentences.append(
             f"Where the oracle is not above plain by more than chance ({', '.join(small)}), nothing shows that false "
@@ -69,13 +71,13 @@ def told(parts: dict[str, Any], runs: Path) -> list[str]:
 def floors_of(part: dict[str, Any], runs: Path) -> dict[str, float]:
     """By row that assumes a share of hidden positives: anchors at the floor, in the worst epoch."""
     return {
-        row["name"]: mean(max(each["floored"] for each in history) for history in histories(part, row["name"], runs))
+        row.name: mean(max(each["floored"] for each in history) for history in histories(part, row.name, runs))
         for row in assuming(part)
     }
 
 
 def lead(part: dict[str, Any], runs: Path, share: float) -> float | None:
-    """Oracle less plain by nearest neighbours, in points, after this share of the training; None if nobody looked."""
+    """Oracle minus plain by nearest neighbours, in points, after this share of the training; None if not measured."""
     found = []
     for row in ("oracle", "plain"):
         seen = [history[round(share * len(history)) - 1].get("knn") for history in histories(part, row, runs)]
@@ -97,21 +99,14 @@ def collected(runs: Path) -> Collection:
     return Collection(runs)
 
 
-def assuming(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows that take hidden positives off."""
-    return [row for row in part["lines"] if row["tau_plus"]]
+def assuming(part: dict[str, Any]) -> list[TableRow]:
+    """The rows that subtract hidden positives."""
+    return [row for row in rows_of(part) if row.tau_plus]
 
 
-def ahead(part: dict[str, Any]) -> bool | None:
-    """Whether the oracle is above plain by more than chance; None without an oracle."""
-    gap = next((row["differences"].get("linear") for row in part["lines"] if row["name"] == "oracle"), None)
-    return None if gap is None else bool(certain(gap) and gap["mean"] > 0)
-
-
-def below(row: dict[str, Any]) -> bool:
-    """Whether a row is below plain by more than chance."""
-    difference = row["differences"].get("linear")
-    return bool(difference and certain(difference) and difference["mean"] < 0)
+def sign_of(row: TableRow) -> int:
+    """1 if a row is above plain by more than chance, -1 if it is below; 0 if it may be chance."""
+    return row.differences["linear"].sign if "linear" in row.differences else 0
 
 
 def classes(part: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pucl.runs.collection import Collection
 from pucl.texts import fixed
-from results.words import OTHER_DIGITS, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, markdown, percent, rows_of, tau
 
 RUNS = Path(__file__).resolve().parents[2] / "records" / "images" / "cifar10-small"
 
@@ -33,16 +33,16 @@ def images_page(comparison: dict[str, Any]) -> str:
         "",
     ]
     table = []
-    for line in comparison["lines"]:
-        mine = [results[path] for path in comparison["runs"][line["name"]]]
+    for row in rows_of(comparison):
+        mine = [results[path] for path in comparison["runs"][row.name]]
         speeds = [result["samples_per_second"] for result in mine if "samples_per_second" in result]
         cells = [
-            line["name"],
-            tau(line),
-            spread(line["scores"]["linear"]),
+            row.name,
+            tau(row),
+            str(row.scores["linear"]),
             ", ".join(fixed(100 * result["linear"]) for result in mine),
-            spread(line["scores"]["knn"]),
-            percent(line["floored"], 1),
+            str(row.scores["knn"]),
+            percent(row.floored, 1),
             f"{min(speeds):.0f} to {max(speeds):.0f}" if speeds else "",
         ]
         table.append(cells)

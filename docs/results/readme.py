@@ -1,14 +1,13 @@
 """What the README shows of the results: what the main job prints, and what the paper's tables came to."""
 
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 from pucl.evaluation import known_numbers
 from pucl.runs.rows import TableRow, share_of_lead
 from results.graphs import overall
 from results.table1 import ORACLE, PLAIN
-from results.words import OTHER_DIGITS, certain, interval, markdown
+from results.words import OTHER_DIGITS, interval, markdown, rows_of
 
 LEADING, OTHERS = "retrieval", ("knn", "clustering", "linear")
 BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
@@ -26,11 +25,11 @@ def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, tab
 
 def demo_table(comparison: dict[str, Any]) -> list[str]:
     """One row for each row of the comparison, led by retrieval."""
-    rows = [TableRow.from_json(line) for line in comparison["lines"]]
+    rows = rows_of(comparison)
     table = []
     for row in rows:
         difference, share = row.differences.get(LEADING), share_of_lead(row, rows, LEADING)
-        cells = [row.name, str(row.scores[LEADING]), interval(asdict(difference) if difference else None)]
+        cells = [row.name, str(row.scores[LEADING]), interval(difference)]
         cells += ["" if share is None else f"{share:.0%}", *(str(row.scores[number]) for number in OTHERS)]
         table.append([*cells, str(row.count)])
     known = known_numbers()
@@ -43,7 +42,7 @@ def measured(table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> li
     """A sentence on each of the paper's tables that was measured."""
     sentences = []
     if table1 is not None:
-        parts = [part["lines"] for part in table1["data"].values()]
+        parts = [rows_of(part) for part in table1["data"].values()]
         above, below = (counted(parts, sign) for sign in (1, -1))
         sentences.append(
             f"On images ([Table 1](docs/table1.md), {len(parts)} parts, small), rows that differ from {PLAIN} by more "
@@ -55,15 +54,14 @@ def measured(table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> li
     return sentences
 
 
-def counted(parts: list[list[dict[str, Any]]], sign: int) -> str:
+def counted(parts: list[list[TableRow]], sign: int) -> str:
     """In how many parts each correction, and the oracle, is above plain (or below it) by more than chance."""
     found = Counter(
-        row["name"]
+        row.name
         for rows in parts
         for row in rows
-        for difference in [row["differences"].get("linear")]
-        if (row["name"].startswith("+") or row["name"] == ORACLE)
-        and certain(difference)
-        and difference["mean"] * sign > 0
+        if (row.name.startswith("+") or row.name == ORACLE)
+        and "linear" in row.differences
+        and row.differences["linear"].sign == sign
     )
     return ", ".join(f"{name} in {count}" for name, count in found.items()) or "none"

@@ -1,11 +1,10 @@
 """What false negatives cost by each yardstick, and how much each correction brings back."""
 
-from dataclasses import asdict
 from typing import Any
 
 from pucl.evaluation import known_numbers
-from pucl.runs.rows import TableRow, share_of_lead
-from results.words import OTHER_DIGITS, certain, interval, markdown
+from pucl.runs.rows import share_of_lead
+from results.words import OTHER_DIGITS, interval, markdown, rows_of
 
 LEADING, AUTO, PLAIN, ORACLE = "retrieval", "auto", "plain", "oracle"
 SHOWN = ("retrieval", "knn", "clustering", "fewshot", "linear")
@@ -38,23 +37,18 @@ def findings(record: dict[str, Any]) -> list[str]:
     """For each part what the automatic correction closes, and in how many cells of all it is below plain."""
     lines, cells, below = [], 0, []
     for name, part in record["data"].items():
-        rows = [TableRow.from_json(line) for line in part["lines"]]
+        rows = rows_of(part)
         auto = next((row for row in rows if row.name == AUTO), None)
         if auto is None:
             continue
-        differences = {number: asdict(difference) for number, difference in auto.differences.items()}
         words = []
         for number in ("retrieval", "knn"):
             share = share_of_lead(auto, rows, number)
             closed = "" if share is None else f", {share:.0%} of the {ORACLE}'s lead"
-            words.append(f"{known_numbers()[number].short} {interval(differences[number])}{closed}")
+            words.append(f"{known_numbers()[number].short} {interval(auto.differences[number])}{closed}")
         lines.append(f"- **{name}**, {AUTO} to {PLAIN}: {'; '.join(words)}.")
-        cells += len(differences)
-        below += [
-            f"{number} on {name}"
-            for number, difference in differences.items()
-            if certain(difference) and difference["mean"] < 0
-        ]
+        cells += len(auto.differences)
+        below += [f"{number} on {name}" for number, difference in auto.differences.items() if difference.sign < 0]
     if cells:
         named = f" ({', '.join(below)})" if below else ""
         luck = f"luck alone would make {0.025 * cells:.1f} so"
@@ -64,7 +58,7 @@ def findings(record: dict[str, Any]) -> list[str]:
 
 def part_table(part: dict[str, Any]) -> list[str]:
     """One row for each method."""
-    rows, known = [TableRow.from_json(line) for line in part["lines"]], known_numbers()
+    rows, known = rows_of(part), known_numbers()
     shown = [number for number in SHOWN if any(number in row.scores for row in rows)]
     header = ["row"]
     for number in shown:
@@ -75,7 +69,7 @@ def part_table(part: dict[str, Any]) -> list[str]:
         for number in shown:
             score, difference = row.scores.get(number), row.differences.get(number)
             share = share_of_lead(row, rows, number)
-            cells += ["" if score is None else str(score), interval(asdict(difference) if difference else None)]
+            cells += ["" if score is None else str(score), interval(difference)]
             cells.append("" if share is None else f"{share:.0%}")
         table.append(cells)
     return markdown(header, table)
@@ -84,10 +78,10 @@ def part_table(part: dict[str, Any]) -> list[str]:
 def choice_table(part: dict[str, Any]) -> list[str]:
     """Rows by temperatures; the best of each row is bold."""
     scores: dict[str, dict[str, float]] = {}
-    for line in part["lines"]:
-        row, temperature = line["name"].rsplit(" at ", 1)
-        if LEADING in line["scores"]:
-            scores.setdefault(row, {})[temperature] = line["scores"][LEADING]["mean"]
+    for each in rows_of(part):
+        row, temperature = each.name.rsplit(" at ", 1)
+        if LEADING in each.scores:
+            scores.setdefault(row, {})[temperature] = each.scores[LEADING].mean
     temperatures = list(dict.fromkeys(temperature for found in scores.values() for temperature in found))
     table = []
     for row, found in scores.items():

@@ -1,13 +1,14 @@
 """The paper's Table 1, on images."""
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pucl.runs.rows import TableRow
 from pucl.runs.statistics import Difference
+from pucl.runs.tables import read_rows
 from pucl.texts import counted
 from results.causes import causes
-from results.words import OTHER_DIGITS, certain, interval, markdown, percent, spread, tau
+from results.words import OTHER_DIGITS, interval, markdown, percent, rows_of, tau
 
 PROBES = {"linear": "linear, %", "knn": "nearest neighbours, %"}
 PLAIN, OTHER, ORACLE, UNTRAINED = "plain", "plain, other t", "oracle", "untrained"
@@ -32,16 +33,16 @@ def table1_page(record: dict[str, Any], longer: dict[str, Any] | None = None) ->
         "",
         "## Findings",
         "",
-        *(f"- **{name}**: {finding(part['lines'])}" for name, part in record["data"].items()),
+        *(f"- **{name}**: {finding(rows_of(part))}" for name, part in record["data"].items()),
         "",
         "Over all parts: each row minus plain, with the same framework, data and seed. The interval is over parts:",
         "",
-        *over_all_parts([part["lines"] for part in record["data"].values()]),
+        *over_all_parts([rows_of(part) for part in record["data"].values()]),
     ]
     lines += causes(record)
     for name, part in record["data"].items():
         title = f"{name} ({part['note']})" if part["note"] else name
-        lines += ["", f"## {title}", "", *image_table(part["lines"])]
+        lines += ["", f"## {title}", "", *image_table(part)]
     if longer is not None:
         lines += longer_section(record, longer)
     lines += ["", "The runs are in `records/images`."]
@@ -62,56 +63,53 @@ def longer_section(record: dict[str, Any], longer: dict[str, Any]) -> list[str]:
     for name, part in longer["data"].items():
         short = record["data"][name]
         leads = [
-            f"{interval(line['differences'].get('linear'))} in {counted(each['config']['epochs'], 'epoch')}"
+            f"{interval(row.differences.get('linear'))} in {counted(each['config']['epochs'], 'epoch')}"
             for each in (short, part)
-            for line in each["lines"]
-            if line["name"] == ORACLE
+            for row in rows_of(each)
+            if row.name == ORACLE
         ]
-        finding_of_it = finding(part["lines"])
-        lines += ["", f"**{name}**: oracle minus plain {' and '.join(leads)}. {finding_of_it}", ""]
-        lines += image_table(part["lines"])
+        lines += ["", f"**{name}**: oracle minus plain {' and '.join(leads)}. {finding(rows_of(part))}", ""]
+        lines += image_table(part)
     return lines
 
 
-def image_table(rows: list[dict[str, Any]]) -> list[str]:
+def image_table(part: dict[str, Any]) -> list[str]:
     """One row for each method."""
+    rows = rows_of(part)
     header = ["row", "tau'", *PROBES.values(), "to plain", "to the better plain", "gap closed", "floored", "n"]
     table = []
-    for row in rows:
-        cells = [row["name"], tau(row), *(spread(row["scores"][probe]) for probe in PROBES)]
-        cells += [interval(row["differences"].get("linear")), interval(to_better_plain(row, rows))]
+    for row, published in read_rows(part):
+        cells = [row.name, tau(row), *(str(row.scores[probe]) for probe in PROBES)]
+        cells += [interval(row.differences.get("linear")), interval(to_better_plain(row, rows))]
         share = gap_closed(row, rows)
         cells.append("none" if share is not None and share <= 0 else percent(share))
-        cells += [percent(row["floored"], 1), str(len(row["by_seed"]["linear"]))]
-        cells += ["" if row.get(column) is None else f"{row[column]:.2f}" for column in ("paper", "authors")]
+        cells += [percent(row.floored, 1), str(len(row.by_seed["linear"]))]
+        numbers = (published.get(column) for column in ("paper", "authors"))
+        cells += ["" if number is None else f"{number:.2f}" for number in numbers]
         table.append(cells)
     return markdown([*header, "paper", "its authors"], table)
 
 
-def finding(rows: list[dict[str, Any]]) -> str:
+def finding(rows: list[TableRow]) -> str:
     """What differs from plain by more than chance, and how much of the oracle's lead is closed."""
-    by_name = {row["name"]: row for row in rows}
+    to_plain = {row.name: row.differences.get("linear") for row in rows}
     sentences = [
-        "different from plain by more than chance: "
-        f"{verdict([(row, row['differences'].get('linear')) for row in rows])}.",
-        f"Different from the better plain ({better_plain(rows)['name']}): "
-        f"{verdict([(row, to_better_plain(row, rows)) for row in rows])}.",
+        f"different from plain by more than chance: {verdict(to_plain)}.",
+        f"Different from the better plain ({better_plain(rows).name}): "
+        f"{verdict({row.name: to_better_plain(row, rows) for row in rows})}.",
+        f"Oracle minus plain {interval(to_plain.get(ORACLE))}.",
     ]
-    gap = by_name.get(ORACLE, {}).get("differences", {}).get("linear")
-    sentences.append(f"Oracle minus plain {interval(gap)}.")
-    untrained = by_name.get(UNTRAINED, {}).get("differences", {}).get("linear")
+    untrained = to_plain.get(UNTRAINED)
     if untrained is not None:
-        learned = (
-            "" if certain(untrained) and untrained["mean"] < 0 else ": this training is too short for a conclusion"
-        )
+        learned = "" if untrained.sign < 0 else ": this training is too short for a conclusion"
         sentences.append(f"Untrained minus plain {interval(untrained)}{learned}.")
-    best = max((row for row in rows if row["name"] != ORACLE), key=lambda row: row["scores"]["linear"]["mean"])
-    sentences.append(f"Best without labels: {best['name']}, {spread(best['scores']['linear'])}.")
+    best = max((row for row in rows if row.name != ORACLE), key=linear)
+    sentences.append(f"Best without labels: {best.name}, {best.scores['linear']}.")
     text = " ".join(sentences)
     return text[0].upper() + text[1:]
 
 
-def over_all_parts(parts: list[list[dict[str, Any]]]) -> list[str]:
+def over_all_parts(parts: list[list[TableRow]]) -> list[str]:
     """One row for each method: its mean difference to plain, and to the better plain, over the parts."""
     to_plain, to_better = over_all(parts), over_all(parts, better_plain)
     table = []
@@ -124,65 +122,69 @@ def over_all_parts(parts: list[list[dict[str, Any]]]) -> list[str]:
 
 
 def over_all(
-    parts: list[list[dict[str, Any]]], base_of: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None
-) -> dict[str, tuple[dict[str, Any] | None, int]]:
+    parts: list[list[TableRow]], base_of: Callable[[list[TableRow]], TableRow] | None = None
+) -> dict[str, tuple[Difference | None, int]]:
     """By row, its mean difference to a base (plain unless given) over the parts, and how many parts have one.
 
     Seeds of one part have much in common: each part is one number, and the interval is over parts.
     """
     base_of = plain_row if base_of is None else base_of
     found = {}
-    for name in dict.fromkeys(row["name"] for rows in parts for row in rows):
-        each = [between(row, base_of(rows)) for rows in parts for row in rows if row["name"] == name]
-        means = [difference["mean"] for difference in each if difference is not None]
-        over = asdict(Difference.between(means, [0.0] * len(means))) if means else None
-        found[name] = (over, len(means))
+    for name in dict.fromkeys(row.name for rows in parts for row in rows):
+        each = [between(row, base_of(rows)) for rows in parts for row in rows if row.name == name]
+        means = [difference.mean for difference in each if difference is not None]
+        found[name] = (Difference.between(means, [0.0] * len(means)) if means else None, len(means))
     return found
 
 
-def between(row: dict[str, Any], base: dict[str, Any]) -> dict[str, Any] | None:
+def between(row: TableRow, base: TableRow) -> Difference | None:
     """The difference of two rows by the linear classifier, by the seeds that both have; None of a row to itself."""
-    if row is base:
+    if row == base:
         return None
-    values = [dict(zip(seeds_of(each), each["by_seed"]["linear"], strict=True)) for each in (row, base)]
+    values = [dict(zip(seeds_of(each), each.by_seed["linear"], strict=True)) for each in (row, base)]
     common = sorted(values[0].keys() & values[1].keys())
-    return asdict(Difference.between(*([each[seed] for seed in common] for each in values))) if common else None
+    return Difference.between(*([each[seed] for seed in common] for each in values)) if common else None
 
 
-def seeds_of(row: dict[str, Any]) -> list[int]:
-    """With which seeds its runs were made; records of earlier versions have all from 0."""
-    return row.get("seeds") or list(range(len(row["by_seed"]["linear"])))
+def seeds_of(row: TableRow) -> Sequence[int]:
+    """The seeds of its runs; records of earlier versions have all from 0."""
+    return row.seeds or range(len(row.by_seed["linear"]))
 
 
-def plain_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def plain_row(rows: list[TableRow]) -> TableRow:
     """Plain at the reference's temperature."""
-    return next(row for row in rows if row["name"] == PLAIN)
+    return next(row for row in rows if row.name == PLAIN)
 
 
-def verdict(differences: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
-    """The corrections whose difference is more than chance."""
-    sides: dict[str, list[str]] = {"above": [], "below": []}
-    for row, difference in differences:
-        if row["name"].startswith("+") and difference is not None and certain(difference):
-            sides["above" if difference["mean"] > 0 else "below"].append(f"{row['name']} ({difference['mean']:+.2f})")
-    return "; ".join(f"{', '.join(names)} {side}" for side, names in sides.items() if names) or "no correction"
+def verdict(differences: Mapping[str, Difference | None]) -> str:
+    """The corrections whose difference is more than chance, by the name of the row."""
+    sides: dict[int, list[str]] = {1: [], -1: []}
+    for name, difference in differences.items():
+        if name.startswith("+") and difference is not None and difference.sign:
+            sides[difference.sign].append(f"{name} ({difference.mean:+.2f})")
+    words = {1: "above", -1: "below"}
+    return "; ".join(f"{', '.join(names)} {words[side]}" for side, names in sides.items() if names) or "no correction"
 
 
-def better_plain(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def linear(row: TableRow) -> float:
+    """The mean accuracy of the linear classifier."""
+    return row.scores["linear"].mean
+
+
+def better_plain(rows: list[TableRow]) -> TableRow:
     """Plain at the temperature that suits it better, of the two that were tried."""
-    return max((row for row in rows if row["name"] in (PLAIN, OTHER)), key=lambda row: row["scores"]["linear"]["mean"])
+    return max((row for row in rows if row.name in (PLAIN, OTHER)), key=linear)
 
 
-def to_better_plain(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+def to_better_plain(row: TableRow, rows: list[TableRow]) -> Difference | None:
     """The difference to it, seed by seed."""
     return between(row, better_plain(rows))
 
 
-def gap_closed(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
+def gap_closed(row: TableRow, rows: list[TableRow]) -> float | None:
     """How much of the oracle's lead over plain this row has."""
-    lead = next((each["differences"].get("linear") for each in rows if each["name"] == ORACLE), None)
-    own = row["differences"].get("linear")
-    if lead is None or not certain(lead) or own is None or row["name"] in (ORACLE, UNTRAINED, PLAIN):
+    lead = next((each.differences.get("linear") for each in rows if each.name == ORACLE), None)
+    own = row.differences.get("linear")
+    if lead is None or not lead.sign or own is None or row.name in (ORACLE, UNTRAINED, PLAIN):
         return None
-    share: float = own["mean"] / lead["mean"]
-    return share
+    return own.mean / lead.mean

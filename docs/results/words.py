@@ -1,10 +1,11 @@
 """Tables and numbers as the pages write them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pucl.runs.statistics import Difference, Spread
-from pucl.texts import signed
+from pucl.runs.rows import TableRow
+from pucl.runs.statistics import Difference
+from pucl.runs.tables import read_rows
 
 OTHER_DIGITS = (
     "On another machine the same seeds give other digits: the numbers repeat exactly only with the same kind of "
@@ -37,32 +38,21 @@ def ratio(quartiles: dict[str, float] | None) -> str:
     return f"{quartiles['median']:.2f} ({quartiles['lower_quartile']:.2f} to {quartiles['upper_quartile']:.2f})"
 
 
-def spread(values: dict[str, Any]) -> str:
-    """A mean, with its standard deviation where there are several seeds."""
-    return str(Spread(**values))
+def rows_of(part: Mapping[str, Any]) -> list[TableRow]:
+    """The rows of a comparison, or of one part of a table."""
+    return [row for row, _ in read_rows(part)]
 
 
-def interval(difference: dict[str, Any] | None) -> str:
-    """A difference with its interval; bold where that is on one side of zero."""
-    if not difference:
+def interval(difference: Difference | None) -> str:
+    """A difference with its interval; bold if it is more than chance."""
+    if difference is None:
         return ""
-    mean, low, high = (difference[name] for name in ("mean", "low", "high"))
-    if low is None or high is None:
-        return signed(mean)
-    text = str(Difference(mean, low, high))
-    return f"**{text}**" if certain(difference) else text
+    return f"**{difference}**" if difference.sign else str(difference)
 
 
-def certain(difference: dict[str, Any] | None) -> bool:
-    """Whether a difference is more than chance: its interval is on one side of zero."""
-    if not difference or difference["low"] is None or difference["high"] is None:
-        return False
-    return bool(difference["low"] * difference["high"] > 0)
-
-
-def tau(line: dict[str, Any]) -> str:
+def tau(row: TableRow) -> str:
     """The share of hidden positives that a row assumes, if it assumes one."""
-    return "" if line["tau_plus"] is None else f"{line['tau_plus']:.3f}"
+    return "" if row.tau_plus is None else f"{row.tau_plus:.3f}"
 
 
 def percent(share: float | None, digits: int = 0) -> str:

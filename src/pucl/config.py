@@ -1,9 +1,10 @@
-"""What a run is: one frozen value that says everything, and is compared before anything is continued."""
+"""The configuration of a run: all its settings in one frozen value. A run is resumed only with an equal one."""
 
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 from pucl.contrast.compat import Compat
@@ -131,10 +132,10 @@ class RunConfig:
             raise ValueError(f"seed is where random numbers start: expected 0 or more, below 2^63, got {self.seed}")
         if not 0 <= self.warmup_epochs <= self.epochs:
             raise ValueError(
-                f"warmup_epochs are the first of all: expected 0 to {self.epochs}, got {self.warmup_epochs}"
+                f"warmup_epochs are the first of all epochs: expected 0 to {self.epochs}, got {self.warmup_epochs}"
             )
         if self.monitor < 0:
-            raise ValueError(f"monitor is how many times to look: expected 0 or more, got {self.monitor}")
+            raise ValueError(f"monitor is the number of kNN evaluations: expected 0 or more, got {self.monitor}")
         if self.correction == RAW and not self.raw_features:
             raise ValueError(f"{self.modality} have no features without an encoder: expected a correction, got {RAW!r}")
         if self.probes != DEFAULT:
@@ -166,7 +167,7 @@ class RunConfig:
         return [record_key(name, number) for name, probe in self.choose_probes().items() for number in probe.numbers]
 
     def skipped_probes(self) -> tuple[str, ...]:
-        """Why probes are left out that are measured by default: a sentence for each."""
+        """For each default probe whose packages are missing, a sentence that says so."""
         sentences = []
         for name, probe in self.fitting_probes().items():
             if self.probes == DEFAULT and probe.by_default:
@@ -193,8 +194,18 @@ class RunConfig:
         return {name: getattr(correction, name) for name in settings_of(self.correction)}
 
     def as_json(self) -> dict[str, Any]:
-        """The same in types that JSON knows."""
+        """The configuration for a record."""
         return dataclasses.asdict(self)
+
+    @property
+    def subject(self) -> str:
+        """Framework and data."""
+        return f"{self.framework} on {Path(self.data).name}"
+
+    @property
+    def short_name(self) -> str:
+        """A name that distinguishes the run from others on the same subject."""
+        return f"{self.correction}, seed {self.seed}"
 
     @property
     def compares_cosines(self) -> bool:
@@ -202,7 +213,7 @@ class RunConfig:
         return True
 
     def as_published(self) -> Compat | None:
-        """Whose published loss is used in place of the one that is meant; see `pucl.contrast.compat`."""
+        """The authors whose loss is used as they published it; None for the correct one. See `pucl.contrast.compat`."""
         return None
 
     @property
@@ -224,7 +235,7 @@ class RunConfig:
         return None
 
     def for_encoding(self) -> "RunConfig":
-        """The same with as little memory as there can be: it is of no use once the training is over."""
+        """The same with the smallest queue or bank: after the training it is of no use."""
         return self
 
     def pairs_met(self, samples: int) -> tuple[int, int]:
@@ -252,16 +263,15 @@ def field_names(kind: type[RunConfig]) -> set[str]:
 
 
 def row_names() -> list[str]:
-    """What a row of a comparison can be.
+    """The names that `RunConfig.correction` accepts.
 
-    A correction, a loss that knows the labels, the untrained encoder, or (for modalities that have them) the features
-    without an encoder.
+    Corrections, the two oracles, the untrained encoder, and raw features, which some modalities have.
     """
     return [*CORRECTIONS, *ORACLES, UNTRAINED, RAW]
 
 
 def settings_of(correction: str) -> list[str]:
-    """The settings that a row of a comparison takes; none for a name that is no row."""
+    """The settings of a row of a comparison; none for an unknown name."""
     if correction == ORACLE:
         return ["beta"]
     if correction in NAMED_ROWS:
@@ -286,6 +296,6 @@ def choose(meaning: str, name: str, known: Any) -> None:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names one after the other, so that it is seen where each ends."""
+    """Names separated by commas, or by semicolons if a name has a comma."""
     names = list(names)
     return ("; " if any("," in name for name in names) else ", ").join(names)

@@ -68,9 +68,7 @@ def seed_draws(device: torch.device, seed: int) -> None:
 def check_precision(device: torch.device, precision: Precision) -> None:
     """Refuse a precision that does not work on this machine."""
     if precision not in PRECISIONS:
-        raise ValueError(
-            f"precision is how exactly to compute: expected one of {', '.join(PRECISIONS)}, got {precision}"
-        )
+        raise ValueError(f"precision is the number format: expected one of {', '.join(PRECISIONS)}, got {precision}")
     if precision != "float32" and (problem := try_half_precision(precision, device.type)):
         raise ValueError(f"precision {precision} does not work on {device.type} here ({problem}): take float32")
 

@@ -72,9 +72,9 @@ def left_parts(directory: Path) -> list[Path]:
 
 
 def check_folder(option: str, file: Path | None) -> None:
-    """Refuse a file in a folder that is not there, before any work is done for it."""
+    """Refuse a file in a directory that does not exist, before any work is done for it."""
     if file is not None and not file.parent.is_dir():
-        raise ValueError(f"{option} is a file to write: expected one in a folder that is there, got {file}")
+        raise ValueError(f"{option} is a file to write: expected one in an existing directory, got {file}")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -102,9 +102,9 @@ def test_eval_refuses(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFi
     place = str(runs[0])
     for wrong, message in (
         ([place, "--probe=linaer"], "'linaer' is no probe: expected one of retrieval, linear, linear-reference, knn,"),
-        ([place, "--probe=,"], "--probe names probes: expected one or more of"),
+        ([place, "--probe=,"], "--probes names probes: expected one or more of"),
         ([place, "--data", str(tmp_path / "unlabelled.npz")], "expected images with labels, got unlabelled without"),
-        ([place, "--json", str(tmp_path / "nowhere" / "x.json")], "in a folder that is there"),
+        ([place, "--json", str(tmp_path / "nowhere" / "x.json")], "in an existing directory"),
         ([str(tmp_path)], "is not a run of pucl"),
     ):
         assert main(["eval", *wrong]) == 2

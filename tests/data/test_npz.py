@@ -162,7 +162,7 @@ def test_a_file_may_unpack_to_many_times_its_size(tmp_path: Path, monkeypatch: p
 def test_a_limit_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     path = write(tmp_path / "mine.npz", GOOD)
     monkeypatch.setenv("PUCL_MAX_UNPACKED", value)
-    with pytest.raises(ValueError, match=f"PUCL_MAX_UNPACKED is how many GiB .* got '{value}'"):
+    with pytest.raises(ValueError, match=f"PUCL_MAX_UNPACKED is the largest size .* got '{value}'"):
         load(path)
 
 

@@ -162,7 +162,7 @@ def test_pairs_met_in_a_step() -> None:
 
 
 def test_similarities_refused(runs: dict[str, Path], tmp_path: Path, pictures: Path) -> None:
-    with pytest.raises(ValueError, match="anchors is how many samples are looked at: expected at least 20, got 3"):
+    with pytest.raises(ValueError, match="anchors is the number of samples to compare: expected at least 20, got 3"):
         measure_similarities(runs["simclr"], anchors=3)
     with pytest.raises(ValueError, match="is not a run of pucl"):
         measure_similarities(tmp_path)
@@ -299,9 +299,9 @@ def test_the_mean_of_r_is_what_a_correction_reports() -> None:
 
 
 def test_prior_refuses(runs: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="in a folder that is there"):
+    with pytest.raises(ValueError, match="in an existing directory"):
         call(prior, [str(runs["simclr"]), "--json", str(tmp_path / "nowhere" / "x.json")])
-    with pytest.raises(ValueError, match="anchors is how many"):
+    with pytest.raises(ValueError, match="anchors is the number"):
         call(prior, [str(runs["simclr"]), "--anchors=2"])
 
 

@@ -182,8 +182,8 @@ def test_world_sizes_that_make_no_sense_are_refused(world_size: int, capsys: pyt
 
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert re.search(rf"world size is how many processes .*: expected 2 to \d+ .*, got {world_size}", printed.err)
-    assert ("none to agree with" in printed.err) == (world_size == 1)
+    assert re.search(rf"world size is the number of processes .*: expected 2 to \d+ .*, got {world_size}", printed.err)
+    assert ("nothing to be compared with" in printed.err) == (world_size == 1)
 
 
 def test_no_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,7 +128,7 @@ def changed(array: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         ("kinds", lambda kinds: changed(kinds, (0, 1), 4), "expected 0..3, got 0..4"),
         ("kinds", lambda kinds: kinds[:, :1], "widths has a number for each column of kinds: expected 1, got 2"),
         ("labels", lambda labels: labels[1:], r"expected int64 \[7\]"),
-        ("labels", lambda labels: changed(labels, 3, 2), "expected 0..1, got 2 for graph 3"),
+        ("labels", lambda labels: changed(labels, 3, 2), "expected 0..1, got 2 for sample 3"),
     ],
 )
 def test_arrays_that_do_not_fit(field: str, change: Any, message: str, without_shape_checks: None) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pucl.data.choosing import _scrambled, draw_some, held_out, order_for_split
+from pucl.data.choosing import _scrambled, count_held_out, draw_some, order_for_split
 from pucl.data.errors import DataError
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import load
@@ -96,7 +96,7 @@ def test_parts_that_do_not_go_together() -> None:
 def test_what_is_held_back_is_a_tail_and_stratified(listed: list[int], share: float) -> None:
     labels = np.array(listed)
     order, quantiles = order_for_split(labels)
-    border = len(labels) - held_out(quantiles, share)
+    border = len(labels) - count_held_out(quantiles, share)
 
     assert sorted(order.tolist()) == list(range(len(labels)))
     assert (quantiles[:border] >= share).all()

@@ -136,7 +136,7 @@ def test_what_fails_is_told_and_the_rest_kept(
         (["--data=,"], "expected at least one, each once, got none"),
         (["--data=DD,dd"], "expected at least one, each once, got DD, DD"),
         (["--data=ENZYMES"], "`pucl data get ENZYMES` fetches it"),
-        (["--seeds=0"], "how often each training is repeated: expected at least 1, got 0"),
+        (["--seeds=0"], "the number of trainings of each row: expected at least 1, got 0"),
         (["--workers=0"], "number of runs at a time: expected at least 1, got 0"),
     ],
 )

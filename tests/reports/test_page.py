@@ -450,7 +450,7 @@ def test_the_command(comparison: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert out.read_text() == page  # The same runs make the same page.
     (tmp_path / "empty").mkdir()
     for wrong, code, message in (
-        (command, 2, "exists: choose another name, or use --force"),
+        (command, 2, "exists already: choose another name, or give --force"),
         (["report", str(tmp_path / "nowhere"), "--out", str(out), "--force"], 2, "there is no directory"),
         ([*command, "--points=5", "--force"], 2, "expected 10 to 20000, got 5"),
         (

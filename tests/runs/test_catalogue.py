@@ -13,7 +13,7 @@ from pucl.runs.catalogue import find_runs
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """A finished run, one that was begun, one that waits, and two that cannot be read."""
+    """A finished run, one that was begun, one that waits, and three that cannot be read."""
     for seed, (name, correction) in enumerate((("a", "plain"), ("b", "pucl"), ("c", "pucl"))):
         config = recipe("simclr", "digits", correction=correction, seed=seed)
         (tmp_path / name).mkdir()
@@ -24,15 +24,26 @@ def top(tmp_path: Path) -> Path:
     (tmp_path / "deep" / "d" / "config.json").write_text("not json")
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / "config.json").write_text('{"framework": "simclr", "data": "digits", "hue": 3}')
+    (tmp_path / "f").mkdir()
+    write_json(tmp_path / "f" / "config.json", recipe("simclr", "digits").as_json())
+    write_json(tmp_path / "f" / "result.json", {"retrieval": "high", "seconds": 75.0})
     return tmp_path
 
 
 def test_states(top: Path) -> None:
     found = {str(each.path.relative_to(top)): each for each in find_runs(top)}
     states = {name: each.state for name, each in found.items()}
-    assert states == {"a": "finished", "b": "begun", "c": "waiting", "deep/d": "damaged", "e": "damaged"}
+    assert states == {
+        "a": "finished",
+        "b": "begun",
+        "c": "waiting",
+        "deep/d": "damaged",
+        "e": "damaged",
+        "f": "damaged",
+    }
     assert found["a"].accuracy == ("linear", 0.875)
     assert "hue" in found["e"].problem
+    assert "'retrieval' should be a number" in found["f"].problem
 
 
 def test_the_command(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,18 +51,18 @@ def test_the_command(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "linear 87.50%" in printed
     assert "1 min 15 s" in printed
-    assert "5 of 5 runs" in printed
+    assert "6 of 6 runs" in printed
     assert main(["runs", str(top), "--where", "correction=pucl", "--where", "seed=1"]) == 0
-    assert "1 of 5 runs" in capsys.readouterr().out
+    assert "1 of 6 runs" in capsys.readouterr().out
     assert main(["runs", str(top), "--where", "learning-rate=1e-3", "--json", str(top / "list.json")]) == 0
-    assert "3 of 5 runs" in capsys.readouterr().out
+    assert "3 of 6 runs" in capsys.readouterr().out
     assert [each["state"] for each in json.loads((top / "list.json").read_text())["runs"]] == [
         "finished",
         "begun",
         "waiting",
     ]
     assert main(["runs", str(top), "--where", "image_size=16", "--state=finished"]) == 0
-    assert "1 of 5 runs" in capsys.readouterr().out
+    assert "1 of 6 runs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -63,7 +74,7 @@ def test_settings_count_whether_given_or_not(
 ) -> None:
     assert main(["runs", str(top), "--where", where]) == 0
     printed = capsys.readouterr().out
-    assert (f"{count} of 5 runs" if count else "no such run") in printed
+    assert (f"{count} of 6 runs" if count else "no such run") in printed
     assert ("alpha 0.12, c 0.1" in printed) == bool(count)
 
 
@@ -75,7 +86,7 @@ def test_data_are_known_by_their_last_name(tmp_path: Path, capsys: pytest.Captur
         assert main(["runs", str(tmp_path), "--where", f"data={name}"]) == 0
         assert "1 of 1 run in" in capsys.readouterr().out
     assert main(["runs", str(tmp_path), "--json", str(tmp_path / "nowhere" / "list.json")]) == 2
-    assert "--json is a file to write: expected one in a folder that is there" in capsys.readouterr().err
+    assert "--json is a file to write: expected one in an existing directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

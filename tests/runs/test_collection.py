@@ -110,6 +110,10 @@ def test_runs_of_a_collection_are_listed(runs: Path, tmp_path: Path, capsys: pyt
     [
         (lambda line: line[:50], r"line 2: expected JSON, got something else at line 1, column"),
         (lambda line: line.replace('"seconds"', '"hours"'), r"line 2: 'result' lacks 'seconds'"),
+        (
+            lambda line: line.replace('"result": {', '"result": {"retrieval": "high", '),
+            r"line 2: 'retrieval' should be a number, got 'high'",
+        ),
         (lambda line: line.replace('"epochs": 12', '"epochs": "many"'), r"line 2: 'epochs' should be a whole number"),
         (
             lambda line: line.replace('"path": "', '"path": "../'),
@@ -151,6 +155,11 @@ def test_a_damaged_line_costs_its_own_run(
             METRICS,
             gzip.compress(b'{"run": "a", "epoch": 1, "step": 1}\n{"run"', mtime=0),
             f"{METRICS} is damaged.*: line 2: ",
+        ),
+        (
+            METRICS,
+            gzip.compress(b'{"run": "a", "epoch": 1, "step": 1, "retrieval": []}\n', mtime=0),
+            f"{METRICS} is damaged.*: 'retrieval' should be a number, got a list",
         ),
         (METRICS, gzip.compress(b" " * 10_001, mtime=0), "expected at most 10,000 bytes when unpacked, got more"),
         (ENVIRONMENTS, b"{}", f"{ENVIRONMENTS} is damaged.*: expected the environment '[0-9a-f]*', got None"),

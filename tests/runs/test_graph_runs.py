@@ -285,7 +285,7 @@ def test_one_graph_is_none_to_compare_with(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: alone)
     with pytest.raises(ValueError, match="expected at least 2, got 1"):
         run(small(correction=correction), tmp_path / "run")
-    with pytest.raises(ValueError, match="limit is how many samples are used: expected at least 2, got 1"):
+    with pytest.raises(ValueError, match="limit is the number of samples to use: expected at least 2, got 1"):
         limited(load_graphs("shapes"), 1)
 
 

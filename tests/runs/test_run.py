@@ -445,15 +445,15 @@ def test_half_precision(pictures: Path, tmp_path: Path, monkeypatch: pytest.Monk
     ("changes", "message"),
     [
         ({"precision": "float8"}, "'float8' is no precision"),
-        ({"monitor": -1}, "how many times to look"),
-        ({"epochs": 0}, "how often all data are seen: expected at least 1, got 0"),
+        ({"monitor": -1}, "the number of kNN evaluations"),
+        ({"epochs": 0}, "the number of passes over the data: expected at least 1, got 0"),
         ({"batch_size": 1}, "samples in a step: expected at least 2, got 1"),
         ({"clip": 0.0}, "norm that a gradient may have: expected above 0, got 0"),
         ({"optimiser": "adm"}, "got adm. Did you mean 'adam'"),
-        ({"learning_rate": -1.0}, "the step size: expected a finite lr > 0"),
+        ({"learning_rate": -1.0}, "the learning rate: expected a finite lr > 0"),
         ({"schedule": "cosin"}, "'cosin' is no schedule"),
         ({"objective": "infonse"}, "'infonse' is no objective"),
-        ({"warmup_epochs": 9}, "the first of all: expected 0 to 2, got 9"),
+        ({"warmup_epochs": 9}, "the first of all epochs: expected 0 to 2, got 9"),
         ({"crop": math.nan}, "crop is a number: expected a finite one, got nan"),
         ({"seed": 2**70}, "where random numbers start: expected 0 or more, below 2"),
     ],
@@ -487,7 +487,7 @@ def test_a_device_that_is_not_there(pictures: Path, tmp_path: Path, device: str,
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan])
 def test_no_time_between_checkpoints(pictures: Path, tmp_path: Path, seconds: float) -> None:
-    with pytest.raises(ValueError, match="a kill may cost at most: expected 0 or more"):
+    with pytest.raises(ValueError, match="the time between checkpoints: expected 0 or more"):
         run(small(pictures), tmp_path / "run", checkpoint_seconds=seconds)
     assert not (tmp_path / "run").exists()
 
@@ -620,7 +620,7 @@ def test_the_oracle_needs_labels_from_the_start(
         ("compare simclr digits --corrections=", "expected at least one, each once"),
         ("compare simclr digits --corrections=plain,pucl,plain", "expected at least one, each once"),
         ("compare simclr digits --corrections=puc", "Did you mean 'pucl'?"),
-        ("compare simclr digits --seeds=0", "how often each training is repeated"),
+        ("compare simclr digits --seeds=0", "the number of trainings of each row"),
         ("train infograph digits", "digits is a set of pictures, for simclr, moco, cmc: expected graphs for infograph"),
         ("train infograph shapes --crop=0.3", "--crop is a setting of simclr, moco, cmc, not of infograph"),
         ("train infograph shapes --queue-size=5", "--queue-size is a setting of moco, not of infograph"),

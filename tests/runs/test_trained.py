@@ -163,7 +163,7 @@ def test_arrays_in_every_layout(trained: TrainedImages) -> None:
     close(trained.encode(grey[0]), trained.encode(grey[:1]))
     close(trained.encode(grey[:1]), trained.encode(np.repeat(grey[:1, ..., None], 3, axis=3)))
     close(trained.encode(images, batch_size=2), expected)
-    with pytest.raises(ValueError, match="how many images are encoded at a time: expected 1 or more, got 0"):
+    with pytest.raises(ValueError, match="the number of images to encode at a time: expected 1 or more, got 0"):
         trained.encode(images, batch_size=0)
 
 

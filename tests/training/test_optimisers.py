@@ -123,7 +123,7 @@ def test_lars_returns_what_a_closure_does() -> None:
     ("name", "settings", "message"),
     [
         ("larss", {}, r"expected one of adam, sgd, lars, got larss\. Did you mean 'lars'\?"),
-        ("adam", {"lr": 0.0}, "lr is the step size: expected a finite lr > 0, got 0"),
+        ("adam", {"lr": 0.0}, "lr is the learning rate: expected a finite lr > 0, got 0"),
         ("sgd", {"momentum": 1.0}, "expected 0 <= momentum < 1, got 1.0"),
         ("lars", {"weight_decay": -1.0}, "expected a finite weight_decay >= 0, got -1"),
         ("adam", {"parameters": []}, "at least one that needs a gradient, got none"),

@@ -9,6 +9,7 @@ and oracle. tilt-alone is Hard without a prior. Finished runs are not trained ag
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pucl import processes
@@ -25,12 +26,11 @@ from pucl.commands.naming import name_of_changes
 from pucl.commands.options import names
 from pucl.config import RunConfig
 from pucl.devices import choose_device
-from pucl.files import write_whole
 from pucl.frameworks import modality_of
 from pucl.frameworks.recipes import recipe
 from pucl.modality import Modality
 from pucl.progress import StatusArea
-from pucl.reports.canvas import MatplotlibMissingError
+from pucl.reports.canvas import write_figures
 from pucl.reports.curves import draw_curves
 from pucl.reports.scores import draw_scores
 from pucl.runs.collection import RUNS
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         Display(StatusArea() if processes.rank() == 0 else None) as display,
     ):
         first = processes.rank() == 0
-        comparison = compare_corrections(
+        compared = compare_corrections(
             base,
             corrections,
             arguments.seeds,
@@ -93,27 +93,21 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not first:
         return 0
-    say(as_text(comparison.rows, yardstick=arguments.yardstick))
-    report_failures(comparison.failed)
+    say(as_text(compared.rows, yardstick=arguments.yardstick))
+    report_failures(compared.failed)
     say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N, collected in {RUNS}")
-    say(f"plots: {draw(comparison, base, out, arguments.yardstick)}")
-    return finish(out, arguments, comparison.failed)
+    say(f"plots: {draw(compared, base, out, arguments.yardstick)}")
+    return finish(out, arguments, compared.failed)
 
 
-def draw(comparison: ComparedRows, base: RunConfig, out: Path, yardstick: str) -> str:
+def draw(compared: ComparedRows, base: RunConfig, out: Path, yardstick: str) -> str:
     """Draw the comparison into its directory, and return a line that names the files."""
-    subject = f"{base.framework} on {Path(base.data).name}"
-    histories = {
-        name: [RunDirectory(out / path).history() for path in paths] for name, paths in comparison.runs.items()
-    }
+    histories = {name: [RunDirectory(out / path).history() for path in paths] for name, paths in compared.runs.items()}
     scores, curves = out / "scores.png", out / "curves.png"
-    for file in (scores, curves):
-        file.unlink(missing_ok=True)  # It may be from an earlier comparison with other numbers.
-    try:
-        write_whole(scores, draw_scores(comparison.rows, subject=subject, yardstick=yardstick))
-        if not any(run for runs in histories.values() for run in runs):
-            return f"{scores}; no curves, since nothing was trained"
-        write_whole(curves, draw_curves(histories, subject=subject, cosines=base.compares_cosines))
-    except MatplotlibMissingError as error:
-        return f"not drawn: {error}"
-    return f"{scores} and {curves.name}"
+    curves.unlink(missing_ok=True)
+    figures = {scores: partial(draw_scores, compared.rows, subject=base.subject, yardstick=yardstick)}
+    words = f"{scores}; no curves, since nothing was trained"
+    if any(run for runs in histories.values() for run in runs):
+        figures[curves] = partial(draw_curves, histories, subject=base.subject, cosines=base.compares_cosines)
+        words = f"{scores} and {curves.name}"
+    return write_figures(figures) or words

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pucl.commands.parser import COMMANDS, Parser, add_command
-from pucl.texts import install, say
+from pucl.data.errors import ExtraMissingError
+from pucl.texts import say
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = ("pucl completion bash > ~/.local/share/bash-completion/completions/pucl",)
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import shtab  # noqa: PLC0415 - an extra.
     except ImportError as error:
-        raise ValueError(f"shell completion needs shtab, which is not installed: {install('completion')}") from error
+        raise ExtraMissingError("shell completion", "shtab", "completion") from error
     parser = Parser(prog="pucl", add_help=False)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, purpose in COMMANDS.items():

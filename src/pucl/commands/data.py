@@ -28,7 +28,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``pucl data``."""
+    """Declare the options of ``pucl data``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|get")
     listing = actions.add_parser("list", help="show known data sets, their sizes, and where they are")
     get = actions.add_parser("get", help="download a data set; a broken download is continued")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, or get."""
+    """Print the list of data sets, or get one of them."""
     root = data_root(arguments.root)
     if arguments.action == "list":
         say("\n".join(describe(root)))

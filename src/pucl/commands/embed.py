@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pucl.commands.options import add_encoder, add_root
+from pucl.commands.options import add_encoder, add_force, add_root, check_new
 from pucl.files import write_whole
 from pucl.frameworks import modality_of
 from pucl.modalities import MODALITIES
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file to write: .npz or .npy")
     add_encoder(parser)
     add_root(parser)
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    add_force(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,8 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     if out.suffix not in (".npz", ".npy"):
         raise ValueError(f"--out is a file of arrays: expected a name that ends in .npz or .npy, got {out}")
-    if out.is_dir() or (out.exists() and not arguments.force):
-        raise ValueError(f"{out} exists already: choose another name, or give --force to overwrite a file")
+    check_new(out, force=arguments.force)
     trained = load(arguments.run, encoder=arguments.encoder)
     out.parent.mkdir(parents=True, exist_ok=True)  # Before the work, in case the directory cannot be made.
     unit = modality_of(trained.config).name

@@ -23,7 +23,7 @@ ENOUGH_SAMPLES = 10_000  # From here on the recipe of the references takes enoug
 
 EXAMPLES = (
     "pucl eval runs/simclr-digits-pucl-seed-0",
-    "pucl eval runs/simclr-digits/*/seed-0 --probe linear,knn --json numbers.json",
+    "pucl eval runs/simclr-digits/*/seed-0 --probes linear,knn --json numbers.json",
 )
 
 
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     probes = "\n".join(f"  {name:{width}}  {probe.about}" for name, probe in PROBES.items())
     parser.epilog = f"probes:\n{probes}"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="directory of a finished run")
-    probe = "which probes, of those below that fit the data (default: those of the run)"
-    parser.add_argument("--probe", type=names, metavar="NAME,...", help=probe)
-    parser.add_argument("--data", metavar="DATA", help="a known name, folder or .npz file (default: each run's own)")
+    probe = "some of the probes below (default: those of the run)"
+    parser.add_argument("--probes", type=names, metavar="NAME,...", help=probe)
+    parser.add_argument("--data", metavar="DATA", help="name of a data set, or a path (default: the data of each run)")
     add_encoder(parser)
     add_root(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file as well")
@@ -43,15 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate each run and print the table."""
-    if arguments.probe == []:
-        raise ValueError(f"--probe names probes: expected one or more of {', '.join(PROBES)}, got none")
+    if arguments.probes == []:
+        raise ValueError(f"--probes names probes: expected one or more of {', '.join(PROBES)}, got none")
     check_folder("--json", arguments.json)
     done = []
     for directory in arguments.runs:
         progress = Progress(f"pucl eval: {directory}", "samples")
         try:
             options = {"source": arguments.data, "root": arguments.root, "encoder": arguments.encoder}
-            done.append(evaluate_run(directory, arguments.probe, progress=progress, **options))
+            done.append(evaluate_run(directory, arguments.probes, progress=progress, **options))
         finally:
             progress.close()
     say(as_text(done))

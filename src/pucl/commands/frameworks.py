@@ -1,6 +1,6 @@
-"""The options of a training, for each framework its own, made from typed settings.
+"""The options of a training: each framework has its own, made from typed settings.
 
-A setting's name, type, default, meaning and group stand with its field (see `pucl.settings`). The tables of frameworks
+The field of a setting has its name, type, default, meaning and group (see `pucl.settings`). The tables of frameworks
 and corrections are read when a parser is built, so that a new entry has its options at once.
 """
 
@@ -75,7 +75,9 @@ def add_frameworks(
         titles = [*GROUPS[:after], name, *GROUPS[after:], *(each.group for each in settings if each.group)]
         groups = {title: own.add_argument_group(title) for title in dict.fromkeys(titles)}
         add_root(groups["data"])
-        groups["run"].add_argument("--recipe", choices=RECIPES, metavar=braced(RECIPES), help="settings to start from")
+        groups["run"].add_argument(
+            "--recipe", choices=RECIPES, metavar=braced(RECIPES), help="settings to start from; see above"
+        )
         add_own(groups, modalities)
         for each in settings:
             text = _with_default(each.meaning, kind.reference.get(each.name, each.default))
@@ -133,7 +135,7 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
 
 def _about_defaults(kind: FrameworkKind, modalities: Iterable[Modality]) -> str:
     text = "Defaults are the settings of the reference program."
-    others = [name for name in ("paper", "small") if getattr(kind, name) or any(each.recipes for each in modalities)]
+    others = [name for name in RECIPES[1:] if getattr(kind, name) or any(each.recipes for each in modalities)]
     if others:
         text += f" --recipe {' or '.join(others)} starts from other settings."
     if known := [name for modality in modalities for name in modality.first_look]:
@@ -159,11 +161,15 @@ def _settings_of_corrections() -> dict[str, tuple[Setting, str]]:
             found.setdefault(each.name, {})[correction] = each
     texts = {}
     for name, by_correction in sorted(found.items()):
-        first, defaults = (
-            next(iter(by_correction.values())),
-            dict.fromkeys(_word(each.default) for each in by_correction.values()),
-        )
-        texts[name] = first, f"{', '.join(by_correction)}: {first.meaning} (default: {', '.join(defaults)})"
+        first = next(iter(by_correction.values()))
+        having: dict[Any, list[str]] = {}
+        for correction, each in by_correction.items():
+            having.setdefault(each.default, []).append(correction)
+        text = _with_default(first.meaning, first.default)
+        if len(having) > 1:
+            defaults = "; ".join(f"{_word(value)} for {', '.join(names)}" for value, names in having.items())
+            text = f"{first.meaning} (default: {defaults})"
+        texts[name] = first, f"{', '.join(by_correction)}: {text}"
     return texts
 
 
@@ -198,4 +204,4 @@ def _with_default(meaning: str, default: Any) -> str:
 
 
 def _word(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return {"True": "yes", "False": "no", "None": "none"}.get(str(value), str(value))

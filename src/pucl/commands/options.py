@@ -8,18 +8,18 @@ from typing import Any
 from pucl.settings import Setting
 
 OPTION_OF = {"monitor": "--monitor-times"}
-"""By field: its option, if the field's name cannot be used. torchrun has several options that begin with --monitor and
-refuses it. Without torchrun, argparse accepts --monitor as an abbreviation."""
+"""By field: its option, if that is not the field's name. torchrun refuses --monitor, since several options of its own
+begin like that. Without torchrun, argparse accepts --monitor as an abbreviation."""
 
 Container = argparse.ArgumentParser | argparse._ArgumentGroup
 """What an option can be added to."""
 
 
 def add_root(container: Container) -> None:
-    """Add the directory of data sets, and how much a compressed file there may unpack to."""
+    """Add the directory of data sets, and the largest size of an unpacked file."""
     root = "directory of data sets (default: $PUCL_DATA, or ~/.cache/pucl)"
     container.add_argument("--root", type=Path, metavar="DIR", help=root)
-    unpacked = "let a compressed data file unpack to this many GiB"
+    unpacked = "largest size of an unpacked data file in GiB (default: 0.25, or 50 times its packed size)"
     container.add_argument("--max-unpacked", type=float, metavar="GIB", help=unpacked)
 
 
@@ -47,6 +47,17 @@ def add_encoder(container: Container) -> None:
         "runs on texts whose pretrained model has moved: its directory"
     )
     container.add_argument("--encoder", metavar="PACKAGE.MODULE:CALLABLE", help=text)
+
+
+def add_force(container: Container) -> None:
+    """Add whether an existing file is overwritten."""
+    container.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+
+def check_new(out: Path, *, force: bool) -> None:
+    """Refuse to overwrite a directory, and without `force` any file."""
+    if out.is_dir() or (out.exists() and not force):
+        raise ValueError(f"{out} exists already: choose another name, or give --force to overwrite a file")
 
 
 def add_setting(container: Container, setting: Setting, dest: str, text: str) -> None:
@@ -79,7 +90,7 @@ def names(text: str, separator: str = ",") -> list[str]:
 
 
 def given(arguments: argparse.Namespace, *options: str) -> dict[str, Any]:
-    """Those of the options that the command has and that were given, with their values."""
+    """The values of these options, without those that were not given or that the command does not have."""
     values = {name: getattr(arguments, name, None) for name in options}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -14,7 +14,7 @@ from pucl.texts import did_you_mean, printable
 COMMANDS = {
     "train": "train one encoder with a correction, and evaluate it",
     "compare": "train with several corrections and seeds, and compare the results",
-    "eval": "fit classifiers to the embeddings of finished runs",
+    "eval": "measure the embeddings of finished runs with probes",
     "embed": "write the embeddings of your data to a file",
     "report": "write one HTML page about runs: table, curves, map, nearest samples",
     "umap": "draw the embeddings of runs, and the similarities of their pairs",
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Wraps paragraphs and lists at the width of the terminal.
+    """A formatter that wraps paragraphs and lists at the width of the terminal.
 
     A list has an entry on each line: two spaces, the term, two spaces or more, and its meaning, which may continue on
     lines that are indented further. Entries without a meaning, such as command lines, are left as they are.

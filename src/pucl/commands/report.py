@@ -12,7 +12,7 @@ and the exit code is 1.
 import argparse
 from pathlib import Path
 
-from pucl.commands.options import add_root
+from pucl.commands.options import add_force, add_root, check_new
 from pucl.progress import StatusArea
 from pucl.reports.page import write_page
 from pucl.reports.page.maps import POINTS
@@ -33,14 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root(parser)
     points = "most samples on the maps (default: %(default)s)"
     parser.add_argument("--points", type=int, default=POINTS, metavar="N", help=points)
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    add_force(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the runs, make and write the page, and report what was left out."""
     out: Path = arguments.out
-    if out.is_dir() or (out.exists() and not arguments.force):
-        raise ValueError(f"{out} exists: choose another name, or use --force to overwrite a file")
+    check_new(out, force=arguments.force)
     for directory in arguments.runs:
         if not directory.is_dir():
             raise ValueError(f"RUN is the directory of a run, comparison or table: there is no directory {directory}")

@@ -29,19 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl table``."""
     parser.add_argument("number", metavar="NUMBER", help="which table: 1 (images) or 2 (graphs)")
     budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in table1.BUDGETS.items())
-    parser.add_argument("--budget", metavar="NAME", help=f"of table 1, how much work (default: small). {budgets}")
-    frameworks = f"of table 1 (default: {','.join(table1.FRAMEWORKS)})"
+    parser.add_argument("--budget", metavar="NAME", help=f"for table 1, the amount of work (default: small). {budgets}")
+    frameworks = f"for table 1 (default: {','.join(table1.FRAMEWORKS)})"
     parser.add_argument("--frameworks", type=names, metavar="NAME,...", help=frameworks)
-    data = f"(default: {','.join(table1.DATA)} or {','.join(table2.DATA)})"
+    data = f"data sets (default: {','.join(table1.DATA)} or {','.join(table2.DATA)})"
     parser.add_argument("--data", type=names, metavar="NAME,...", help=data)
     rows = f"which rows (default: {'; '.join(table1.ROWS)} or {'; '.join(table2.ROWS)})"
     parser.add_argument("--rows", type=partial(names, separator=";"), metavar="NAME;...", help=rows)
-    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by budget, 10 for table 2)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: by budget, 10 for table 2)")
     parser.add_argument(
         "--variant",
         metavar="NAME",
-        help="of table 2, settings other than the references', as `pucl ablate graphs` compares them; every correction "
-        f"then has the prior of the classes. One of {'; '.join(VARIANTS)}",
+        help="for table 2, settings other than the references', as `pucl ablate graphs` compares them; every "
+        f"correction then has the prior of the classes. One of {'; '.join(VARIANTS)}",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: by table and budget)")
     add_experiment(parser, out="runs/table-NUMBER, and the budget, variant or epochs that were given")

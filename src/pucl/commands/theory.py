@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pucl.commands.options import add_setting, given
-from pucl.files import write_json, write_whole
+from pucl.files import write_json
 from pucl.paper.theory.figure import draw_theory
 from pucl.paper.theory.sweeps import LossEstimate, LossRow, TheoryResult, TheorySettings, check_theory
 from pucl.progress import Progress
-from pucl.reports.canvas import MatplotlibMissingError
+from pucl.reports.canvas import write_figures
 from pucl.runs.tables import origin
 from pucl.settings import read_settings
 from pucl.texts import say, table
@@ -61,12 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     numbers, figure = out / "theory.json", out / "theory.png"
     write_json(numbers, origin(arguments.command_line) | result.as_json())
     say(f"\nnumbers: {numbers}")
-    figure.unlink(missing_ok=True)  # It may be from an earlier run with other numbers.
-    try:
-        write_whole(figure, draw_theory(result))
-        say(f"figure:  {figure}")
-    except MatplotlibMissingError as error:
-        say(f"figure:  not drawn: {error}")
+    say(f"figure:  {write_figures({figure: lambda: draw_theory(result)}) or figure}")
     return 0 if result.lemma_holds and result.bound_holds else 1
 
 

@@ -15,6 +15,7 @@ overwritten.
 import argparse
 import io
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from pucl.diagnosis.layout2d import POINTS, Layout, check_umap, lay_out_runs
 from pucl.diagnosis.similarities import measure_similarities
 from pucl.files import write_whole
 from pucl.progress import StatusArea
-from pucl.reports.canvas import MatplotlibMissingError
+from pucl.reports.canvas import write_figures
 from pucl.reports.embedding import draw_embedding
 from pucl.reports.similarities import draw_similarities
 from pucl.texts import say
@@ -78,16 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
     write_whole(numbers, content.getvalue())
     say(f"coordinates:  {numbers}")
     pictures = [out.with_name(f"{out.stem}-similarities-{number}.png") for number in range(1, len(similarities) + 1)]
-    for picture in (out, *pictures):
-        picture.unlink(missing_ok=True)  # It may be from an earlier call with other numbers.
-    try:
-        write_whole(out, draw_embedding(layouts))
-        say(f"embeddings:   {out}")
-        for picture, each in zip(pictures, similarities, strict=True):
-            write_whole(picture, draw_similarities(each))
-            say(f"similarities: {picture} ({each.run})")
-    except MatplotlibMissingError as error:
-        say(f"figures:      not drawn: {error}")
+    figures = {out: partial(draw_embedding, layouts)}
+    figures |= {file: partial(draw_similarities, each) for file, each in zip(pictures, similarities, strict=True)}
+    if problem := write_figures(figures):
+        say(f"figures:      {problem}")
+        return 0
+    say(f"embeddings:   {out}")
+    for picture, each in zip(pictures, similarities, strict=True):
+        say(f"similarities: {picture} ({each.run})")
     return 0
 
 

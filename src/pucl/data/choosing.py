@@ -32,7 +32,7 @@ def order_for_split(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArr
 
     Example:
         >>> order, quantiles = order_for_split(np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1]))
-        >>> held_out(quantiles, 0.2)
+        >>> count_held_out(quantiles, 0.2)
         2
     """
     quantiles = np.empty(len(labels))
@@ -46,7 +46,7 @@ def order_for_split(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArr
     return order, quantiles[order]
 
 
-def held_out(quantiles: NDArray[np.float64], test_share: float) -> int:
+def count_held_out(quantiles: NDArray[np.float64], test_share: float) -> int:
     """The number of samples at the end of the order that are the test set."""
     return int(np.count_nonzero(quantiles < test_share))
 
@@ -66,7 +66,7 @@ def draw_some(count: int, most: int) -> NDArray[np.int64]:
 def evenly(labels: NDArray[np.int64] | None, count: int, limit: int) -> NDArray[np.int64]:
     """Choose indices of ``limit`` of the samples, evenly from all classes; without labels, evenly from all."""
     if limit < 2:
-        raise ValueError(f"limit is how many samples are used: expected at least 2, got {limit}")
+        raise ValueError(f"limit is the number of samples to use: expected at least 2, got {limit}")
     chosen = np.linspace(0, count - 1, limit).astype(np.int64)
     if labels is None:
         return chosen

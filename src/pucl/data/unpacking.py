@@ -28,7 +28,9 @@ def most_unpacked(path: Path) -> int:
     except ValueError:
         gib = math.nan
     if not 0 <= gib < math.inf:
-        raise ValueError(f"{VARIABLE} is how many GiB a file may unpack to: expected a number, 0 or more, got {text!r}")
+        raise ValueError(
+            f"{VARIABLE} is the largest size of an unpacked file in GiB: expected a number, 0 or more, got {text!r}"
+        )
     return max(int(gib * GIB), RATIO * path.stat().st_size)
 
 

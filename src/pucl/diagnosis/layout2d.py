@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from pucl.config import RunConfig
 from pucl.data.choosing import to_show
-from pucl.data.errors import DataError
-from pucl.diagnosis.similarities import subject_of
+from pucl.data.errors import ExtraMissingError
 from pucl.modality import EncoderSource
 from pucl.runs.directory import RunDirectory
 from pucl.runs.trained import load
-from pucl.texts import install
 
 Floats = NDArray[np.float32]
 
@@ -49,16 +47,6 @@ class Layout:
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
     result: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """A name that distinguishes the run from others on the same data."""
-        return f"{self.config.correction}, seed {self.config.seed}"
-
-    @property
-    def subject(self) -> str:
-        """Framework and data."""
-        return subject_of(self.config)
 
 
 def lay_out_runs(
@@ -188,7 +176,7 @@ def check_umap() -> None:
             warnings.simplefilter("ignore", ImportWarning)
             import umap  # noqa: F401, PLC0415
     except ImportError as error:
-        raise DataError(f"layouts are made with umap-learn, which is not installed: {install('umap')}") from error
+        raise ExtraMissingError("a layout", "umap-learn", "umap") from error
 
 
 def _lay_out_run(

@@ -65,16 +65,6 @@ class Similarities:
     unlabelled_met: int
 
     @property
-    def name(self) -> str:
-        """Its name among runs on the same data."""
-        return f"{self.config.correction}, seed {self.config.seed}"
-
-    @property
-    def subject(self) -> str:
-        """Framework and data."""
-        return subject_of(self.config)
-
-    @property
     def known(self) -> str:
         """What a known positive is, in words."""
         return self.config.known_positives
@@ -140,7 +130,7 @@ def measure_similarities(
         ValueError: If the run is not finished, or has too few samples.
     """
     if anchors < FEWEST:
-        raise ValueError(f"anchors is how many samples are looked at: expected at least {FEWEST}, got {anchors}")
+        raise ValueError(f"anchors is the number of samples to compare: expected at least {FEWEST}, got {anchors}")
     trained = load(run, encoder=encoder)
     generator = torch.Generator().manual_seed(seed)
     seen = trained.compare_samples(partial(_choose, most=anchors, generator=generator), root=root, generator=generator)
@@ -175,11 +165,6 @@ def measure_similarities(
         )
     except ValueError as error:
         raise ValueError(f"{run}: {error}") from error
-
-
-def subject_of(config: RunConfig) -> str:
-    """Framework and data."""
-    return f"{config.framework} on {Path(config.data).name}"
 
 
 def _choose(count: int, most: int, generator: torch.Generator) -> NDArray[np.int64]:

@@ -78,9 +78,9 @@ def check_world_size(world_size: int) -> None:
     """Refuse numbers of processes that prove nothing or that overload the machine."""
     most = max(ALWAYS_ALLOWED, 4 * (os.cpu_count() or 1))
     if not 2 <= world_size <= most:
-        reason = "; one process has none to agree with" if world_size == 1 else ""
+        reason = "; one process has nothing to be compared with" if world_size == 1 else ""
         raise ValueError(
-            f"world size is how many processes are compared with a single one: "
+            f"world size is the number of processes to compare with a single one: "
             f"expected 2 to {most} on this machine, got {world_size}{reason}"
         )
 
@@ -89,7 +89,7 @@ def certify(world_size: int, *, timeout: float = PATIENCE) -> list[Finding]:
     """Start processes that compute each loss together, and compare them with one process that has the whole batch."""
     check_world_size(world_size)
     try:
-        reports = run_together(compare_all, world_size, timeout=timeout)
+        reports = run_together(compare_losses, world_size, timeout=timeout)
     except ProcessesError as error:
         return [Finding(name=f"{world_size} processes", value=str(error), verdict="FAILED")]
     return [_find_agreement(name, [report[name] for report in reports]) for name in reports[0]]
@@ -233,15 +233,15 @@ CASES = (
 """The uses of a loss that can each fail in a different way."""
 
 
-def compare_all() -> Differences:
+def compare_losses() -> Differences:
     """Compare all losses in all cases; a memory bank holds no labels, so losses that need them have no such case."""
     found: Differences = {}
     for name in LOSSES:
-        found |= compare(name, [case for case in CASES if not (case.remembered and name in WITH_LABELS)])
+        found |= compare_loss(name, [case for case in CASES if not (case.remembered and name in WITH_LABELS)])
     return found
 
 
-def compare(name: str, cases: Iterable[Case], *, gather_distributed: bool = True) -> Differences:
+def compare_loss(name: str, cases: Iterable[Case], *, gather_distributed: bool = True) -> Differences:
     """Compare one of the `LOSSES`, computed by all processes together, with that of one process.
 
     Without `gather_distributed`, each process computes its loss alone, and the comparison must notice it.

@@ -110,7 +110,7 @@ class Probe:
         measure: Takes `ProbedSamples` and the settings as keywords.
         settings: Keywords of `measure` that differ from its defaults.
         need_packages: Raises `ExtraMissingError` if a package is not installed.
-        by_default: Whether a run uses it unless told otherwise.
+        by_default: Whether runs use it by default.
         monitored: Whether it is also measured during a training, on held-out training samples.
     """
 

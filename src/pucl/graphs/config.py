@@ -35,7 +35,7 @@ class GraphConfig(RunConfig):
         super().__post_init__()
         choose("features", self.features, CHOICES)
         if self.seed >= 2**32:
-            raise ValueError(f"seed is that of the folds too: expected below 2^32 for graphs, got {self.seed}")
+            raise ValueError(f"seed is also the seed of the folds: expected below 2^32 for graphs, got {self.seed}")
         if self.precision != "float32":
             raise ValueError(
                 "sums over the nodes of a graph are too large for half precision: expected precision float32, got "

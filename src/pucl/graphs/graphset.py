@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data.errors import DataError
-from pucl.data.labels import classes_text
+from pucl.data.errors import DataError, ExtraMissingError
+from pucl.data.labels import check_labels, classes_text
 from pucl.graphs.encoders.lists import Lists, lists_of
 from pucl.shapes import Float, Int, Tensor
-from pucl.texts import install
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -117,7 +116,11 @@ class Graphs:
 
     def __post_init__(self) -> None:
         self._check_structure()
-        self._check_labels()
+        if self.labels is not None:
+            try:
+                check_labels(self.labels, len(self), self.classes)
+            except DataError as error:
+                raise DataError(f"{self.name}: {error}") from error
 
     def __len__(self) -> int:
         return len(self.node_start) - 1
@@ -176,23 +179,6 @@ class Graphs:
                     f"{name}: edges are numbers of nodes within their graph: expected 0..{limit[edge] - 1} in graph "
                     f"{graph}, got {edges[0, edge]} to {edges[1, edge]}"
                 )
-
-    def _check_labels(self) -> None:
-        """Refuse labels that are not an index into the classes for each graph."""
-        name, labels = self.name, self.labels
-        if labels is None:
-            return
-        if labels.dtype != np.int64 or labels.shape != (len(self),):
-            raise DataError(
-                f"{name}: labels has a class for each graph: expected int64 [{len(self)}], got {labels.dtype} "
-                f"{list(labels.shape)}"
-            )
-        wrong = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
-        if len(wrong):
-            raise DataError(
-                f"{name}: labels are indices into classes: expected 0..{len(self.classes) - 1}, got {labels[wrong[0]]} "
-                f"for graph {wrong[0]}"
-            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -328,9 +314,7 @@ class GraphSet(Graphs):
         try:
             from torch_geometric.data import Data  # noqa: PLC0415
         except ImportError as error:
-            raise DataError(
-                f"graphs for torch_geometric need torch_geometric, which is not installed: {install('graphs')}"
-            ) from error
+            raise ExtraMissingError("to_pyg", "torch_geometric", "graphs") from error
         graphs = []
         for number in range(len(self)):
             one = self.batch([number])

@@ -73,8 +73,8 @@ def spring(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
         size: Number of nodes.
 
     Example:
-        >>> places = spring(np.array([[0, 1], [1, 2]]), 3)  # A path is drawn as a line.
-        >>> round(float(np.linalg.norm(places[0] - places[2])), 2)
+        >>> positions = spring(np.array([[0, 1], [1, 2]]), 3)  # A path is drawn as a line.
+        >>> round(float(np.linalg.norm(positions[0] - positions[2])), 2)
         2.0
     """
     if size == 1:
@@ -82,18 +82,20 @@ def spring(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     wanted = _steps(edges, size)
     centre = np.eye(size) - 1 / size
     sizes, directions = np.linalg.eigh(-centre @ wanted**2 @ centre / 2)
-    places = directions[:, -2:] * np.sqrt(np.maximum(sizes[-2:], 1e-4))
-    places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1, 1)  # Signs depend on the library.
-    places += 1e-3 * np.stack([np.cos(np.arange(size)), np.sin(np.arange(size))], axis=1)  # Separates equal nodes.
+    positions = directions[:, -2:] * np.sqrt(np.maximum(sizes[-2:], 1e-4))
+    positions *= np.where(
+        positions[np.abs(positions).argmax(axis=0), [0, 1]] < 0, -1, 1
+    )  # Signs depend on the library.
+    positions += 1e-3 * np.stack([np.cos(np.arange(size)), np.sin(np.arange(size))], axis=1)  # Separates equal nodes.
     strength = np.where(np.eye(size, dtype=bool), 0, 1 / np.maximum(wanted, 1) ** 2)
     inverse = np.linalg.pinv(np.diag(strength.sum(axis=1)) - strength, hermitian=True)
     for _ in range(ROUNDS):
-        distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+        distances = np.linalg.norm(positions[:, None] - positions[None], axis=2)
         pull = -strength * wanted / np.maximum(distances, 1e-9)
         np.fill_diagonal(pull, 0)
         np.fill_diagonal(pull, -pull.sum(axis=1))
-        places = inverse @ pull @ places
-    made: NDArray[np.float64] = places
+        positions = inverse @ pull @ positions
+    made: NDArray[np.float64] = positions
     return made
 
 
@@ -115,11 +117,11 @@ def _steps(edges: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     return np.where(np.isfinite(steps), steps, max(longest, 1) * 0.75 + 1)
 
 
-def _as_bytes(places: NDArray[np.float64]) -> NDArray[np.uint8]:
+def _as_bytes(positions: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Positions scaled to fill a square of 256 x 256."""
-    extent = float(np.ptp(places, axis=0).max())
-    middle = (places.max(axis=0) + places.min(axis=0)) / 2
-    scaled = (places - middle) / extent if extent > 0 else places - middle
+    extent = float(np.ptp(positions, axis=0).max())
+    middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
+    scaled = (positions - middle) / extent if extent > 0 else positions - middle
     made: NDArray[np.uint8] = np.clip(np.round(127.5 + 255 * scaled), 0, 255).astype(np.uint8)
     return made
 

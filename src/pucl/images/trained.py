@@ -83,7 +83,7 @@ class TrainedImages:
         """
         if batch_size < 1:
             raise ValueError(
-                f"batch_size is how many images are encoded at a time: expected 1 or more, got {batch_size}"
+                f"batch_size is the number of images to encode at a time: expected 1 or more, got {batch_size}"
             )
         if isinstance(images, ImageSet):
             return embed(self.module, images.pixels, batch_size)

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def draw_alpha_c(lines: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
+def draw_alpha_c(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
     """Draw the score over alpha, a line for each c, and over tau', where all form one curve. Return a PNG file.
 
     Args:
-        lines: The rows of the ablation.
+        rows: The rows of the ablation.
         cells: (alpha, c), by the name of a row.
         subject: Framework and data, for the subtitle.
     """
-    probe = numbers_of(lines, "linear")[0]
-    by_name = {line.name: line for line in lines}
-    figure = new_figure(12.5, 4.4, "Prior and label frequency", subject, _caption(lines), panels=2, columns=2)
+    probe = numbers_of(rows, "linear")[0]
+    by_name = {row.name: row for row in rows}
+    figure = new_figure(12.5, 4.4, "Prior and label frequency", subject, _caption(rows), panels=2, columns=2)
     over_alpha, over_tau = figure.axes
     over_tau.sharey(over_alpha)
     over_tau.tick_params(labelleft=False)
     for number, c in enumerate(sorted({c for _, c in cells.values()})):
         chosen = [(alpha, by_name[name]) for name, (alpha, its_c) in cells.items() if its_c == c]
         _draw_series(over_alpha, chosen, probe, number, f"c = {c:g}")
-        _draw_series(over_tau, [(line.tau_plus or 0.0, line) for _, line in chosen], probe, number, f"c = {c:g}")
+        _draw_series(over_tau, [(row.tau_plus or 0.0, row) for _, row in chosen], probe, number, f"c = {c:g}")
     if "plain" in by_name:
         for axes in figure.axes:
             mean = by_name["plain"].scores[probe].mean
@@ -48,17 +48,17 @@ def draw_alpha_c(lines: Sequence[TableRow], cells: Mapping[str, Cell], *, subjec
     return as_png(figure)
 
 
-def draw_unlabelled(lines: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
+def draw_unlabelled(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
     """Draw the score over the number of unlabelled samples, with a line for each alpha. Return a PNG file.
 
     Args:
-        lines: The rows of the ablation.
+        rows: The rows of the ablation.
         cells: (N, alpha), by the name of a row; alpha 0 is plain.
         subject: Framework and data, for the subtitle.
     """
-    probe = numbers_of(lines, "linear")[0]
-    by_name = {line.name: line for line in lines}
-    figure = new_figure(9.6, 4.4, "Number of unlabelled samples", subject, _caption(lines))
+    probe = numbers_of(rows, "linear")[0]
+    by_name = {row.name: row for row in rows}
+    figure = new_figure(9.6, 4.4, "Number of unlabelled samples", subject, _caption(rows))
     (axes,) = figure.axes
     for number, alpha in enumerate(sorted({alpha for _, alpha in cells.values()})):
         chosen = [(count, by_name[name]) for name, (count, its_alpha) in cells.items() if its_alpha == alpha]
@@ -76,7 +76,7 @@ def draw_unlabelled(lines: Sequence[TableRow], cells: Mapping[str, Cell], *, sub
 def _draw_series(axes: "Axes", points: Sequence[tuple[float, TableRow]], probe: str, number: int, label: str) -> None:
     """Draw the means of rows at their positions, joined by a line, each with its interval."""
     points = sorted(points, key=lambda point: point[0])
-    spreads = [line.scores[probe] for _, line in points]
+    spreads = [row.scores[probe] for _, row in points]
     # The interval of two seeds is nine times their deviation, and would hide everything.
     margins = [spread.margin if spread.margin and spread.count > 2 else spread.deviation for spread in spreads]
     axes.errorbar(
@@ -100,8 +100,8 @@ def _label_scores(axes: "Axes", probe: str) -> None:
     axes.set_ylabel(f"{known_numbers()[probe].name}, %")
 
 
-def _caption(lines: Sequence[TableRow]) -> str:
-    seeds = max(line.count for line in lines)
+def _caption(rows: Sequence[TableRow]) -> str:
+    seeds = max(row.count for row in rows)
     if seeds == 1:
         return "one seed"
     bars = "95 % intervals of the mean" if seeds > 2 else "the standard deviation"

@@ -6,10 +6,12 @@ matplotlib is imported only when a figure is drawn.
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pucl.files import write_whole
 from pucl.reports.palette import GRID, INK, MUTED, row_colours
 from pucl.texts import install
 
@@ -111,6 +113,21 @@ def as_png(figure: "Figure") -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png")
     return image.getvalue()
+
+
+def write_figures(figures: Mapping[Path, Callable[[], bytes]]) -> str:
+    """Draw each figure and write it to its file. Return why there are none, or an empty text.
+
+    Existing files are removed first: they may show other numbers.
+    """
+    for file in figures:
+        file.unlink(missing_ok=True)
+    try:
+        for file, draw in figures.items():
+            write_whole(file, draw())
+    except MatplotlibMissingError as error:
+        return f"not drawn: {error}"
+    return ""
 
 
 def colours_of(corrections: Sequence[str], *, on_page: bool = False) -> list[str]:

@@ -32,7 +32,7 @@ def draw_embedding(layouts: Sequence[Layout]) -> bytes:
         raise ValueError("embeddings are drawn of runs: expected the layout of one or more, got none")
     columns = min(COLUMNS, len(layouts))
     rows = math.ceil(len(layouts) / columns)
-    subjects = list(dict.fromkeys(layout.subject for layout in layouts))
+    subjects = list(dict.fromkeys(layout.config.subject for layout in layouts))
     same_subject = len(subjects) == 1
     named = [layout.classes for layout in layouts if layout.labels is not None and len(layout.classes) <= MOST_NAMED]
     legend = 0.23 * math.ceil(max(map(len, named), default=0) / LEGEND_COLUMNS)
@@ -46,7 +46,7 @@ def draw_embedding(layouts: Sequence[Layout]) -> bytes:
         columns=columns,
     )
     for axes, layout in zip(figure.axes, layouts, strict=True):
-        _draw_layout(axes, layout, "" if same_subject else f"{layout.subject}: ")
+        _draw_layout(axes, layout, "" if same_subject else f"{layout.config.subject}: ")
         if layout.classes in named:  # One legend for all runs with the same classes.
             _add_legend(axes, layout.classes)
             named = [classes for classes in named if classes != layout.classes]
@@ -68,7 +68,7 @@ def _draw_layout(axes: "Axes", layout: Layout, prefix: str) -> None:
         meaning += f" of {len(layout.classes)} classes"
     for leading in numbers_in([layout.result])[:1]:
         meaning += f"; {known_numbers()[leading].short} {layout.result[leading]:.1%}"
-    add_title(axes, prefix + layout.name, meaning)
+    add_title(axes, prefix + layout.config.short_name, meaning)
     axes.set(xticks=[], yticks=[], box_aspect=1, anchor="N")
     axes.margins(0.03)
     axes.spines[:].set(visible=True, color=GRID)

@@ -44,8 +44,8 @@ def draw_similarities(similarities: Similarities) -> bytes:
     figure = new_figure(
         13.5,
         4.7,
-        f"Similarities of pairs: {similarities.name}",
-        f"{similarities.subject}, all pairs of {similarities.anchors:,} training samples",
+        f"Similarities of pairs: {similarities.config.short_name}",
+        f"{similarities.config.subject}, all pairs of {similarities.anchors:,} training samples",
         _estimates(similarities),
         panels=3,
         columns=3,

@@ -20,7 +20,7 @@ from pucl.config import RunConfig
 from pucl.files import write_json, write_whole
 from pucl.frameworks.recipes import read_config
 from pucl.records import DamagedError, each_line, read_lines, read_record
-from pucl.runs.directory import EpochMetrics, RunDirectory, RunResult
+from pucl.runs.directory import EpochMetrics, RunDirectory, RunResult, check_numbers
 
 RUNS, METRICS, ENVIRONMENTS = "runs.jsonl", "metrics.jsonl.gz", "environments.json"
 
@@ -122,6 +122,7 @@ class Collection:
                 continue
             try:
                 check_below(line["path"], file)
+                check_numbers([line["result"]], file)
                 if line["path"] in self._runs:
                     raise ValueError(f"each run has one line: got a second one for {line['path']!r}")
                 self._runs[line["path"]] = line, read_config(line["config"])
@@ -173,7 +174,8 @@ class Collection:
     @cached_property
     def _histories(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
-        for line in cast(list[dict[str, Any]], read_lines(self._file(METRICS), EpochLine)):
+        file = self._file(METRICS)
+        for line in check_numbers(read_lines(file, EpochLine), file):
             found.setdefault(line.pop("run"), []).append(line)
         return found
 

@@ -4,10 +4,10 @@ import fcntl
 import json
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Required, TypedDict, cast
+from typing import Any, Required, TypedDict
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ import torch
 import pucl
 from pucl import processes
 from pucl.config import RunConfig
+from pucl.evaluation import known_numbers
 from pucl.files import left_parts, whole_file, write_json, write_whole
 from pucl.frameworks.recipes import read_config
-from pucl.records import DamagedError, read_lines, read_record
+from pucl.records import DamagedError, MismatchError, conform, read_lines, read_record
 from pucl.runs.display import PROGRESS
 from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
@@ -28,13 +29,9 @@ Calibration = TypedDict(
 
 
 class RunResult(Calibration, total=False):
-    """The result of a finished run; it may hold more than this."""
+    """The result of a finished run; it also holds the numbers of its probes, and may hold more."""
 
     seconds: Required[float]
-    svm: float
-    svm_scaled: float
-    linear: float
-    knn: float
     loss: float
     floored: float
     tau_plus: float
@@ -47,14 +44,13 @@ class RunResult(Calibration, total=False):
 
 
 class EpochMetrics(Calibration, total=False):
-    """The metrics of one epoch; it may hold more than this."""
+    """The metrics of one epoch; it may also hold numbers of probes, and more."""
 
     epoch: Required[int]
     step: Required[int]
     loss: float
     floored: float
     tau_plus: float
-    knn: float
     positive_similarity: float
     unlabelled_similarity: float
     learning_rate: float
@@ -154,7 +150,7 @@ class RunDirectory:
     def result(self) -> dict[str, Any] | None:
         """The result; None if the run is not finished."""
         file = self.path / "result.json"
-        return cast(dict[str, Any], read_record(file, RunResult)) if file.exists() else None
+        return check_numbers([read_record(file, RunResult)], file)[0] if file.exists() else None
 
     def state(self) -> Checkpoint | None:
         """The last checkpoint; None if there is none."""
@@ -162,7 +158,7 @@ class RunDirectory:
 
     def history(self) -> list[dict[str, Any]]:
         """The metrics of each epoch so far."""
-        return cast(list[dict[str, Any]], read_lines(self.metrics, EpochMetrics)) if self.metrics.exists() else []
+        return check_numbers(read_lines(self.metrics, EpochMetrics), self.metrics) if self.metrics.exists() else []
 
     def environment(self) -> dict[str, Any]:
         """Versions, machine and device of the run; empty if they were not recorded."""
@@ -179,6 +175,22 @@ class RunDirectory:
             np.savez(file, **embeddings)
         write_json(self.path / "result.json", result)
         self.checkpoint.unlink(missing_ok=True)
+
+
+def check_numbers(records: Sequence[Any], file: Path) -> list[dict[str, Any]]:
+    """The records of a file, in which all numbers of probes are numbers.
+
+    Raises:
+        DamagedError: If one is not.
+    """
+    known = known_numbers().keys()
+    for record in records:
+        for name in known & record.keys():
+            try:
+                conform(record[name], float, repr(name))
+            except MismatchError as error:
+                raise DamagedError(file, str(error)) from error
+    return list(records)
 
 
 def environment(device: torch.device) -> dict[str, Any]:

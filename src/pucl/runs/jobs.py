@@ -71,7 +71,7 @@ def grid_of(rows: Mapping[str, RunConfig], seeds: int, part: str = "") -> list[J
         ValueError: If two rows would have the same directory.
     """
     if seeds < 1:
-        raise ValueError(f"seeds is how often each training is repeated: expected at least 1, got {seeds}")
+        raise ValueError(f"seeds is the number of trainings of each row: expected at least 1, got {seeds}")
     above = Path(*(slug(level) for level in Path(part).parts))
     check_directories(rows)
     return [

@@ -118,7 +118,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 (an extra)
         except ImportError as error:
-            raise ExtraMissingError("--tensorboard", "tensorboard") from error
+            raise ExtraMissingError("--tensorboard", "tensorboard", "tensorboard") from error
         self._writer = SummaryWriter(str(directory), purge_step=step + 1)
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:

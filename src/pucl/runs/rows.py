@@ -163,7 +163,7 @@ def share_of_lead(row: TableRow, rows: Sequence[TableRow], number: str) -> float
     oracle = next((each for each in rows if each.correction == ORACLE), None)
     lead = None if oracle is None else oracle.differences.get(number)
     own = row.differences.get(number)
-    if own is None or lead is None or lead.low is None or lead.low <= 0 or row.correction in NOT_TRAINED:
+    if own is None or lead is None or lead.sign < 1 or row.correction in NOT_TRAINED:
         return None
     return own.mean / lead.mean
 

@@ -234,9 +234,7 @@ def make_plan(config: RunConfig) -> Plan:
 def check_checkpoint_seconds(seconds: float) -> None:
     """Refuse a negative time between checkpoints, and NaN."""
     if not seconds >= 0:
-        raise ValueError(
-            f"checkpoint_seconds is how much work a kill may cost at most: expected 0 or more, got {seconds:g}"
-        )
+        raise ValueError(f"checkpoint_seconds is the time between checkpoints: expected 0 or more, got {seconds:g}")
 
 
 def _finished_before(

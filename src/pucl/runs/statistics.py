@@ -68,6 +68,16 @@ class Difference:
             return signed(self.mean)
         return f"{signed(self.mean)} ({signed(self.low)} to {signed(self.high)})"
 
+    @property
+    def sign(self) -> int:
+        """1 if the values are above the base by more than chance, -1 if they are below it; 0 if it may be chance.
+
+        Example:
+            >>> Difference(2.0, 0.5, 3.5).sign, Difference(-2.0, -3.5, -0.5).sign, Difference(2.0, -1.0, 5.0).sign
+            (1, -1, 0)
+        """
+        return 0 if self.low is None or self.high is None else (self.low > 0) - (self.high < 0)
+
     @classmethod
     def between(cls, values: list[float], base: list[float]) -> "Difference":
         """Values less base, seed by seed."""

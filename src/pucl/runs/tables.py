@@ -6,7 +6,7 @@ A comparison has one part, one set of data. A table has several, beside accuraci
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Required, TypedDict
 
@@ -17,6 +17,7 @@ from pucl import processes
 from pucl.config import NAMED_ROWS, ORACLES, PLAIN, RunConfig, SettingValue, check_once, choose, row_names
 from pucl.files import write_json, write_whole
 from pucl.frameworks import modality_of, open_data
+from pucl.records import conform
 from pucl.runs import rows as table_rows
 from pucl.runs.display import SILENT, Display
 from pucl.runs.grid import Resources, check_some_finished, run_grid
@@ -43,6 +44,20 @@ class TableRecord(TypedDict, total=False):
 
     data: Required[dict[str, RowsRecord]]
     command: str
+
+
+def read_rows(record: Mapping[str, Any]) -> list[tuple[TableRow, dict[str, float | None]]]:
+    """The rows of a `RowsRecord`, each with the numbers that others published, by column.
+
+    Raises:
+        MismatchError: If a row lacks a field, or has one of another type.
+    """
+    own = {each.name for each in fields(TableRow)}
+    rows = []
+    for line in record["lines"]:
+        published = {name: conform(line[name], float | None, repr(name)) for name in line if name not in own}
+        rows.append((TableRow.from_json({name: line[name] for name in line if name in own}), published))
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +275,7 @@ def has_labels(config: RunConfig, root: Path | None) -> bool:
     if not task.can_be_probed():
         where = modality_of(config).labels_needed
         raise ValueError(
-            f"a comparison is of accuracies: expected labels of two classes or more, {where}, got {config.data} without"
+            f"a comparison needs probes: expected labels of two classes or more, {where}, got {config.data} without"
         )
     return task.labels is not None
 

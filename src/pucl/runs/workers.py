@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pucl import signals
+from pucl.data.errors import ExtraMissingError
 from pucl.signals import STOPPING, Stop
-from pucl.texts import install
 
 LOOK_SECONDS = 0.2
 REPEAT_SECONDS = 30.0  # Saving a run takes less.
@@ -171,7 +171,7 @@ def ray_workers(address: str, number: int, threads: int) -> Iterator[Workers]:
     try:
         import ray  # noqa: PLC0415 (an extra)
     except ImportError as error:
-        raise ValueError(f"--ray runs on a Ray cluster, which needs ray: {install('ray')}") from error
+        raise ExtraMissingError("--ray", "ray", "ray") from error
     started = not ray.is_initialized()
     if started and address == LOCAL:
         ray.init(num_cpus=number * threads, include_dashboard=False, log_to_driver=False)

@@ -50,7 +50,7 @@ class TrainingStoppedError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long and how hard to train.
+    """The settings of a training loop.
 
     Args:
         epochs: Passes over the data.
@@ -94,7 +94,7 @@ def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
     if clip is not None and not 0 < clip < math.inf:
         raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {clip}")
     if epochs < 1:
-        raise ValueError(f"epochs is how often all data are seen: expected at least 1, got {epochs}")
+        raise ValueError(f"epochs is the number of passes over the data: expected at least 1, got {epochs}")
     if batch_size < 2:
         raise ValueError(f"batch_size is the number of samples in a step: expected at least 2, got {batch_size}")
 

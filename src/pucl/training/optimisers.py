@@ -143,7 +143,9 @@ def schedule(step: int, total_steps: int, warmup_steps: int = 0, kind: Schedule 
         [0.5, 1.0, 1.0, 0.5, 0.0]
     """
     if kind not in SCHEDULES:
-        raise ValueError(f"kind is how the step size changes: expected one of {', '.join(SCHEDULES)}, got {kind}")
+        raise ValueError(
+            f"kind is the schedule of the learning rate: expected one of {', '.join(SCHEDULES)}, got {kind}"
+        )
     if total_steps < 1 or not 0 <= warmup_steps <= total_steps:
         raise ValueError(
             f"warmup_steps are the first of total_steps: expected at least 1 in total and 0 to that many of warm-up, "
@@ -166,17 +168,14 @@ def check_optimiser(name: str, lr: float, momentum: float, weight_decay: float) 
     """Refuse impossible settings of `make_optimiser`."""
     if name not in OPTIMISERS:
         raise ValueError(
-            f"optimiser names a rule of descent: expected one of {', '.join(OPTIMISERS)}, got {name}."
+            f"optimiser is the name of an optimiser: expected one of {', '.join(OPTIMISERS)}, got {name}."
             f"{did_you_mean(name, OPTIMISERS)}"
         )
     if not 0 < lr < math.inf:
-        raise ValueError(f"lr is the step size: expected a finite lr > 0, got {lr}")
+        raise ValueError(f"lr is the learning rate: expected a finite lr > 0, got {lr}")
     if not 0 <= momentum < 1:
         raise ValueError(
-            f"momentum is the share of past gradients that stays: expected 0 <= momentum < 1, got {momentum}"
+            f"momentum is the share of past gradients that is kept: expected 0 <= momentum < 1, got {momentum}"
         )
     if not 0 <= weight_decay < math.inf:
-        raise ValueError(
-            f"weight_decay is how hard weights are drawn to zero: expected a finite weight_decay >= 0, "
-            f"got {weight_decay}"
-        )
+        raise ValueError(f"weight_decay is the L2 penalty: expected a finite weight_decay >= 0, got {weight_decay}")

@@ -111,7 +111,7 @@ def test_wrong_settings_are_refused(without_shape_checks: None) -> None:
         ValueError, match="names the first layers of the network: expected one of small, half, ordinary, got tiny"
     ):
         make_encoder("small", stem="tiny")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="how many channels an image has: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="the number of channels of an image: expected at least 1, got 0"):
         make_encoder("small", in_channels=0)
     with pytest.raises(ValueError, match="planes of the first stage: expected at least 1, got 0"):
         make_encoder("small", width=0)

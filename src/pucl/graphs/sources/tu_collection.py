@@ -54,11 +54,11 @@ def tu_source(name: str, published: Published | None = None) -> Source[PlainGrap
 def _read_known(found: Found, *, name: str, published: Published | None) -> PlainGraphs:
     graphs = read_cached(found.directory, name, found.cache)
     if published is not None:
-        _compare(graphs, published, found.directory)
+        _check_published(graphs, published, found.directory)
     return graphs
 
 
-def _compare(graphs: PlainGraphs, expected: Published, directory: Path) -> None:
+def _check_published(graphs: PlainGraphs, expected: Published, directory: Path) -> None:
     """Refuse graphs that differ from the published numbers."""
     found = (
         len(graphs),

@@ -121,7 +121,9 @@ class ResNet(nn.Module):
                 f"stem names the first layers of the network: expected one of {', '.join(STEMS)}, got {stem}"
             )
         if in_channels < 1:
-            raise ValueError(f"in_channels is how many channels an image has: expected at least 1, got {in_channels}")
+            raise ValueError(
+                f"in_channels is the number of channels of an image: expected at least 1, got {in_channels}"
+            )
         if width < 1:
             raise ValueError(f"width is the number of planes of the first stage: expected at least 1, got {width}")
         self.stem = stem

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.choosing import TEST_SHARE, check_share, held_out, order_for_split
+from pucl.data.choosing import TEST_SHARE, check_share, count_held_out, order_for_split
 from pucl.data.errors import DataError
 from pucl.data.labels import are_whole_numbers, check_labels
 from pucl.data.npz import read_npz_arrays
@@ -120,7 +120,7 @@ def from_array(
     order, quantiles = order_for_split(numbers)
     # Reorder before grey becomes three channels: this needs a third of the memory.
     every = ImageSet(_in_colour(pixels[order]), numbers[order], tuple(classes), tuple(map(str, order)))
-    return resize_data(split_tail(name, every, held_out(quantiles, test_share)), image_size)
+    return resize_data(split_tail(name, every, count_held_out(quantiles, test_share)), image_size)
 
 
 def read_npz(path: Path, image_size: int | None = None, test_share: float = TEST_SHARE) -> ImageData:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pucl.data.choosing import TEST_SHARE, held_out, order_for_split
+from pucl.data.choosing import TEST_SHARE, count_held_out, order_for_split
 from pucl.data.errors import ExtraMissingError
 from pucl.data.source import Found, Source
 from pucl.images.imageset import ImageData, ImageSet, split_tail
@@ -29,7 +29,7 @@ def read_digits(_found: Found | None = None, image_size: int | None = None) -> I
     order, quantiles = order_for_split(labels)
     pixels = np.repeat(grey[order, None], 3, axis=1)
     every = ImageSet(pixels, labels[order], tuple(map(str, bunch.target_names)))
-    return resize_data(split_tail("digits", every, held_out(quantiles, TEST_SHARE)), image_size)
+    return resize_data(split_tail("digits", every, count_held_out(quantiles, TEST_SHARE)), image_size)
 
 
 DIGITS = Source(

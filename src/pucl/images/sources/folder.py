@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.data.choosing import TEST_SHARE, draw_some, held_out
+from pucl.data.choosing import TEST_SHARE, count_held_out, draw_some
 from pucl.data.errors import DataError
 from pucl.devices import usable_cores
 from pucl.images.imageset import ImageData, ImageSet, split_tail
@@ -68,7 +68,7 @@ def _assembled(folder: Path, listing: Listing, done: Stored, test_share: float) 
     names = tuple(name for name, _, _ in listing.files if name not in skipped)
     labels = None if listing.labels is None else listing.labels[kept]
     every = ImageSet(done.pixels, labels, listing.classes, names)
-    tests = held_out(listing.quantiles[kept], test_share) if labels is not None else 0
+    tests = count_held_out(listing.quantiles[kept], test_share) if labels is not None else 0
     notes = (*listing.notes, *_notes_on(skipped, len(kept), done.directory))
     return split_tail(folder.resolve().name or str(folder), every, tests, notes)
 
