@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data.choosing import draw_some, evenly, held_out, order_for_split
+from pucl.data.choosing import draw_some, evenly, count_held_out, order_for_split
 from pucl.data.errors import DataError
 from pucl.data.labels import check_labels, classes_text
 from pucl.text.groups import group_pairs
@@ -111,7 +111,7 @@ class TextSet:
         if self.labels is not None:
             order, quantiles = order_for_split(self.labels)
             held = np.zeros(len(self), dtype=np.bool_)
-            held[order[len(self) - held_out(quantiles, share) :]] = True
+            held[order[len(self) - count_held_out(quantiles, share) :]] = True
         else:
             count = int(self.groups.max()) + 1
             held = np.isin(self.groups, draw_some(count, round(share * count)))
