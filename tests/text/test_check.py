@@ -61,7 +61,7 @@ def test_duplicates_and_near_duplicates() -> None:
     ("pairs", "advice"),
     [
         (random_pairs(10**9), "Nothing needs to be done"),
-        (random_pairs(60), "Keep one pair of each group"),
+        (random_pairs(60), "Give the loss the groups"),
         (random_pairs(2), "First remove pairs with the commonest texts, which tie"),
         (reordered_pairs(), "Look at the near-duplicates"),
     ],
@@ -75,7 +75,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     options = ["--text-column=q", "--second-column=a", "--batch-size=8", "--json", str(tmp_path / "checked.json")]
     assert main(["pairs", "check", str(tmp_path / "own.csv"), *options]) == 0
     text = capsys.readouterr().out
-    assert "Keep one pair of each group" in text
+    assert "Give the loss the groups" in text
     record = json.loads((tmp_path / "checked.json").read_text())
     assert (record["pairs"], record["same"]["groups"], record["same"]["anchors"]) == (40, 20, pytest.approx(7 / 39))
     assert main(["pairs", "check", "requests"]) == 0

@@ -173,7 +173,7 @@ def _advice(same: Grouping, near: Grouping, count: int, batch_size: int) -> str:
         )
     if same.anchors >= FEW:
         return (
-            f"Keep one pair of each group, or leave pairs of one group out of the negatives: otherwise "
+            f"Give the loss the groups, as `pucl train pairs` does, or keep one pair of each: otherwise "
             f"{percent(same.anchors, 1)} of the anchors of a batch of {batch_size:,} push a known positive away."
         )
     if near.anchors >= FEW:
