@@ -75,7 +75,7 @@ def test_subject_is_one_of_the_table(capsys: pytest.CaptureFixture[str]) -> None
         ("train --encoders=resnet19", "'resnet19' is no encoder: "),
         ("train --encoders=small,small", "expected different values, at least one, got small,small"),
         ("train --frameworks=byol", "'byol' is no framework: expected one of simclr, moco, cmc"),
-        ("train --frameworks=infograph", "encoder is a setting of simclr, moco, cmc, not of infograph"),
+        ("train --frameworks=infograph", "encoder is a setting of simclr, moco, cmc, pairs, not of infograph"),
         ("train --batch-size=3", "--batch-size (images in a step): expected at least 4, got 3"),
         ("train --seconds=inf", "expected a number above 0, got inf"),
         ("graph --data=shape", "no set of graphs 'shape'. "),
