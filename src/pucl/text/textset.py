@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pucl.data.choosing import draw_some, evenly, count_held_out, order_for_split
+from pucl.data.choosing import count_held_out, draw_some, evenly, order_for_split
 from pucl.data.errors import DataError
 from pucl.data.labels import check_labels, classes_text
 from pucl.text.groups import group_pairs
