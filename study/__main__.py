@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pucl import signals
 from pucl.commands.experiments import add_experiment, finish, print_table
 from pucl.config import PLAIN, check_once, choose
 from pucl.texts import say
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         say(f"study: {error}", error=True)
         return 2
+    except KeyboardInterrupt as stop:
+        say(f"\nstudy: stopped, {stop}", error=True)
+        return signals.exit_code(stop)
 
 
 def _run(arguments: argparse.Namespace) -> int:
