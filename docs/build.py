@@ -44,7 +44,15 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
         house_page,
         ("house/walk.json", "house/walk-before.json", "house/sizes.json", "house/sizes-before.json"),
     ),
-    "measurement.md": (study_page, ("study/rows/table.json", "study/choice/table.json")),
+    "measurement.md": (
+        study_page,
+        (
+            "study/rows/table.json",
+            "study/choice/table.json",
+            "study-fashion/rows/table.json",
+            "study-fashion/choice/table.json",
+        ),
+    ),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
     "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),
     "ablations.md": (

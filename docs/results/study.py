@@ -1,5 +1,6 @@
 """What false negatives cost by each yardstick, and how much each correction brings back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pucl.evaluation import known_numbers
@@ -7,16 +8,28 @@ from pucl.runs.rows import share_of_lead
 from results.words import OTHER_DIGITS, interval, markdown, rows_of
 
 LEADING, AUTO, PLAIN, ORACLE = "retrieval", "auto", "plain", "oracle"
-SHOWN = ("retrieval", "knn", "clustering", "fewshot", "linear")
-"""The yardsticks of the tables; the records have all."""
+SHOWN = (("retrieval", "knn"), ("clustering", "fewshot", "linear"))
+"""The yardsticks of the two tables of a part; the records have all."""
 
 
-def study_page(record: dict[str, Any], choice: dict[str, Any]) -> str:
-    """docs/measurement.md from records/study."""
+def study_page(*records: dict[str, Any] | None) -> str:
+    """docs/measurement.md from records/study, and from records/study-fashion where there is one.
+
+    Args:
+        records: The table of rows and the table of temperatures of each study; None for one that is not there.
+    """
+    studies = [
+        (rows, choice)
+        for rows, choice in zip(records[::2], records[1::2], strict=True)
+        if rows is not None and choice is not None
+    ]
+    commands = " and ".join(f"`{rows['command']}`" for rows, _ in studies)
+    parts = {name: part for rows, _ in studies for name, part in rows["data"].items()}
+    choices = {name: part for _, choice in studies for name, part in choice["data"].items()}
     lines = [
         "# What false negatives cost, and how much comes back",
         "",
-        f"Made by `{record['command']}` with torch {record['torch']}. The temperature of each row was chosen on "
+        f"Made by {commands} with torch {studies[0][0]['torch']}. The temperature of each row was chosen on "
         "validation images, which are training images that were held out, with one seed. Then each row was trained at "
         f"the temperature that is best for {PLAIN}, and at its own best one if that is another (named behind the row), "
         "and measured on the test images. Differences are taken seed by seed, with 95 % intervals (bold: more than "
@@ -25,18 +38,20 @@ def study_page(record: dict[str, Any], choice: dict[str, Any]) -> str:
         "",
         "## Findings",
         "",
-        *findings(record),
+        *findings(parts),
     ]
-    for name, part in record["data"].items():
-        lines += ["", f"## {name}", "", f"{part['note'][0].upper()}{part['note'][1:]}.", "", *part_table(part)]
-        lines += ["", "By validation images, retrieval in %:", "", *choice_table(choice["data"][name])]
-    return "\n".join([*lines, "", "The runs are in `records/study`."]) + "\n"
+    for name, part in parts.items():
+        lines += ["", f"## {name}", "", f"{part['note'][0].upper()}{part['note'][1:]}.", ""]
+        for shown in SHOWN:
+            lines += [*part_table(part, shown), ""]
+        lines += ["By validation images, retrieval in %:", "", *choice_table(choices[name])]
+    return "\n".join([*lines, "", "The runs are in `records/`."]) + "\n"
 
 
-def findings(record: dict[str, Any]) -> list[str]:
+def findings(parts: dict[str, dict[str, Any]]) -> list[str]:
     """For each part what the automatic correction closes, and in how many cells of all it is below plain."""
     lines, cells, below = [], 0, []
-    for name, part in record["data"].items():
+    for name, part in parts.items():
         rows = rows_of(part)
         auto = next((row for row in rows if row.name == AUTO), None)
         if auto is None:
@@ -56,10 +71,10 @@ def findings(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def part_table(part: dict[str, Any]) -> list[str]:
-    """One row for each method."""
+def part_table(part: dict[str, Any], numbers: Sequence[str]) -> list[str]:
+    """One row for each method, with some of the numbers."""
     rows, known = rows_of(part), known_numbers()
-    shown = [number for number in SHOWN if any(number in row.scores for row in rows)]
+    shown = [number for number in numbers if any(number in row.scores for row in rows)]
     header = ["row"]
     for number in shown:
         header += [f"{known[number].short}, %", f"to {PLAIN}", "closed"]

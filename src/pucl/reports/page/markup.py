@@ -20,7 +20,6 @@ from pucl.reports.page.records import Gathered, Group
 from pucl.reports.reliability import page_reliability
 from pucl.reports.scores import page_scores, signed_text
 from pucl.runs.rows import TableRow, numbers_of, share_of_lead
-from pucl.runs.statistics import Difference
 from pucl.texts import counted, fixed, percent
 
 NONE = '<span class="none">\N{EN DASH}</span>'
@@ -51,13 +50,13 @@ def verdict(group: Group) -> str:
         return _without_differences(group, lines, probe)
     clauses = []
     for sign, word in ((1, "above"), (-1, "below")):
-        chosen = [name for name, found in differences.items() if _sure_sign(found) == sign]
+        chosen = [name for name, found in differences.items() if found.sign == sign]
         if chosen:
             chosen.sort(key=lambda name: -abs(differences[name].mean))
             named = [f"{name} ({signed_text(differences[name].mean)})" for name in chosen]
             verb = "is" if len(chosen) == 1 else "are"
             clauses.append(f"{_joined(named)} {verb} {word} {group.base} by more than the 95 % interval")
-    if unclear := [name for name, found in differences.items() if not _sure_sign(found)]:
+    if unclear := [name for name, found in differences.items() if not found.sign]:
         clauses.append(f"{_joined(unclear)} cannot be distinguished from {group.base}")
     return f"By the {known_numbers()[probe].name}, in percentage points: {'; '.join(clauses)}."
 
@@ -87,10 +86,11 @@ def facts(group: Group) -> str:
     found: dict[str, str] = {}
     if group.config is not None:
         config = group.config
-        unit = modality_of(config).unit
-        samples = next((run.result[f"{unit}s"] for run in runs if run.result and f"{unit}s" in run.result), None)
+        modality = modality_of(config)
+        results = (run.result or {} for run in runs)
+        samples = next((result[modality.name] for result in results if modality.name in result), None)
         found["Framework"] = config.framework
-        found["Data"] = group.name + (f", {counted(samples, unit)}" if isinstance(samples, int) else "")
+        found["Data"] = group.name + (f", {counted(samples, modality.unit)}" if isinstance(samples, int) else "")
         longest = max(run.config.epochs for run in runs)
         found["Training"] = (
             f"{counted(longest, 'epoch')}, batches of {config.batch_size}, {OBJECTIVES[config.objective]}"
@@ -171,8 +171,8 @@ def _difference_cell(line: TableRow, probe: str, base: str) -> str:
     if found.low is None or found.high is None:
         return f'<td>{signed_text(found.mean)} <span class="more">no interval</span></td>'
     mean = signed_text(found.mean)
-    if _sure_sign(found):
-        mean = f'<b class="sure">{"▲" if _sure_sign(found) > 0 else "▼"} {mean}</b>'
+    if found.sign:
+        mean = f'<b class="sure">{"▲" if found.sign > 0 else "▼"} {mean}</b>'
     return f'<td>{mean} <span class="more">{signed_text(found.low)} to {signed_text(found.high)}</span></td>'
 
 
@@ -318,13 +318,6 @@ def foot(
 def read_file(name: str) -> str:
     """A template, the style sheet or the program of the page."""
     return resources.files("pucl.reports.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _sure_sign(difference: Difference) -> int:
-    """1 or -1 if the whole interval is above or below zero, else 0."""
-    if difference.low is None or difference.high is None:
-        return 0
-    return (difference.low > 0) - (difference.high < 0)
 
 
 def _joined(names: Sequence[str]) -> str:
