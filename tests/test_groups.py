@@ -17,8 +17,8 @@ from examples import LEARNING, brief, loop_count, loop_weights, related_views
 from image_trainings import make_image_training
 from pucl import ContrastiveLoss, NTXentLoss, OracleLoss, PUCLLoss, RatioLoss, SupConLoss, processes
 from pucl.adapters import MetricLearningLoss, TwoTowerLoss
+from pucl.contrast.knowledge import with_false_negatives_attracted, with_groups
 from pucl.contrast.loss import ObjectiveName
-from pucl.contrast.pairing import with_false_negatives_attracted, with_groups
 from pucl.contrast.pairs import Comparison
 from pucl.corrections import BCL, PUCL, Correction, ExtraPositives, Hard, Plain, Reading, Ring
 from pucl.functional import corrected_loss, pair_up, pair_views

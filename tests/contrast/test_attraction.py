@@ -11,8 +11,8 @@ from torch import Tensor
 import oracles
 from examples import related_views
 from pucl import NTXentLoss, OracleLoss, SupConLoss
+from pucl.contrast.knowledge import check_form, with_false_negatives_attracted
 from pucl.contrast.loss import ObjectiveName
-from pucl.contrast.pairing import check_form, with_false_negatives_attracted
 from pucl.contrast.pairs import AttractingForm
 from pucl.corrections import Hard, Plain
 from pucl.functional import corrected_loss, pair_up, pair_views

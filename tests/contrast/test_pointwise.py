@@ -11,8 +11,8 @@ from torch import Tensor
 import oracles
 from examples import related_views
 from pucl.contrast.correction import Correction
+from pucl.contrast.knowledge import without_false_negatives
 from pucl.contrast.loss import ObjectiveName
-from pucl.contrast.pairing import without_false_negatives
 from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise, PointwiseTable, PointwiseWeights, bins_of, bounded
 from pucl.corrections import Plain

@@ -9,14 +9,13 @@ import torch
 from pucl import processes
 from pucl.adapters.adapter import Adapter
 from pucl.contrast.embeddings import as_embeddings, check_alike, unit
+from pucl.contrast.knowledge import UNKNOWN, check_some_differ
 from pucl.contrast.loss import Outcome
 from pucl.contrast.pairing import (
     GROUPS_MEAN,
     SMALLEST_TEMPERATURE,
-    UNKNOWN,
     Temperature,
     check_ids,
-    check_some_differ,
     pair_up,
     readable_number,
     scalar,

@@ -125,8 +125,8 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
     taken = {name for correction in corrections for name in settings_of(correction)}
     for name in found:
         if name not in taken:
-            known = ", ".join(sorted(taken)) or "none"
-            raise ValueError(f"{option_of(name)} is no setting of {', '.join(corrections)}, which have {known}")
+            known = ", ".join(option_of(each) for each in sorted(taken)) or "no settings, so remove the option"
+            raise ValueError(f"{option_of(name)} is no setting of {', '.join(corrections)}: expected {known}")
     return {
         correction: {name: value for name, value in found.items() if name in settings_of(correction)}
         for correction in corrections

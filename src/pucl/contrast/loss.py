@@ -12,8 +12,8 @@ import torch
 from pucl.contrast.attraction import attracted_losses
 from pucl.contrast.averages import Averages, pool
 from pucl.contrast.correction import Correction, StateReport
+from pucl.contrast.knowledge import check_form
 from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, average_unlabelled, check_floor, resolve_floor
-from pucl.contrast.pairing import check_form
 from pucl.contrast.pairs import Classes, Pairs, brief_repr
 from pucl.contrast.streaming import BLOCKS_PAY_FROM, pair_counts, stream, streaming_pays
 from pucl.precision import full_precision

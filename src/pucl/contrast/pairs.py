@@ -118,7 +118,7 @@ class Pairs:
             times; reported similarities count it once.
         classes: Known classes, if unlabelled samples of the anchor's class are attracted; None otherwise.
         groups: Known groups of samples; None if there are none. Keys of the anchor's group are positives, and the ids
-            exclude them from the unlabelled; see `pucl.contrast.pairing.with_groups`.
+            exclude them from the unlabelled; see `pucl.contrast.knowledge.with_groups`.
         shifts: Number of last coordinates that add a number to the logit of each key and are no part of an embedding.
     """
 

@@ -8,17 +8,10 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast.correction import Correction, StateReport
+from pucl.contrast.knowledge import check_some_differ
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, check_settings, corrected_loss, reduce
 from pucl.contrast.objectives import Floor
-from pucl.contrast.pairing import (
-    GROUPS_MEAN,
-    check_ids,
-    check_some_differ,
-    check_temperature,
-    pair_up,
-    pair_views,
-    stack_views,
-)
+from pucl.contrast.pairing import GROUPS_MEAN, check_ids, check_temperature, pair_up, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch, user_level
 from pucl.memory import Queue

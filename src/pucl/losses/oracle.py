@@ -5,15 +5,10 @@ from dataclasses import replace
 import torch
 
 from pucl import processes
+from pucl.contrast.knowledge import check_form, with_false_negatives_attracted, without_false_negatives
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction
 from pucl.contrast.objectives import Floor
-from pucl.contrast.pairing import (
-    check_form,
-    check_ids,
-    check_temperature,
-    with_false_negatives_attracted,
-    without_false_negatives,
-)
+from pucl.contrast.pairing import check_ids, check_temperature
 from pucl.contrast.pairs import AttractingForm, Pairs
 from pucl.corrections import Hard
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize

@@ -14,9 +14,9 @@ from torch import nn
 from pucl import processes
 from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
+from pucl.contrast.knowledge import with_false_negatives_attracted, with_groups, without_false_negatives
 from pucl.contrast.loss import ObjectiveName, Outcome, corrected_loss
 from pucl.contrast.objectives import Floor
-from pucl.contrast.pairing import with_false_negatives_attracted, with_groups, without_false_negatives
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.devices import Precision, denormals_flushed, seed_draws
@@ -132,7 +132,7 @@ class Training(Generic[_Samples]):
             them.
         attract: Whether the oracle attracts false negatives. Otherwise it leaves them out.
         groups: Known group of each sample, -1 for none. Samples of one group are positives of each other, whatever the
-            framework compares; see `pucl.contrast.pairing.with_groups`.
+            framework compares; see `pucl.contrast.knowledge.with_groups`.
     """
 
     def __init__(
