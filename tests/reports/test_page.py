@@ -224,10 +224,10 @@ def test_runs_given_one_by_one_become_rows(tmp_path: Path) -> None:
             seed=1 if name == "b" else 0,
         )
     (group,) = gather([tmp_path / name for name in "abcd"]).groups
-    lines = {row.line.name: row.line for row in group.rows}
-    assert list(lines) == ["plain", "pucl, alpha 0.1", "pucl, alpha 0.2"]
-    assert lines["plain"].scores["linear"].mean == pytest.approx(55)
-    assert lines["pucl, alpha 0.2"].differences["linear"].mean == pytest.approx(40)  # Seed 0 alone is common.
+    summaries = {row.summary.name: row.summary for row in group.rows}
+    assert list(summaries) == ["plain", "pucl, alpha 0.1", "pucl, alpha 0.2"]
+    assert summaries["plain"].scores["linear"].mean == pytest.approx(55)
+    assert summaries["pucl, alpha 0.2"].differences["linear"].mean == pytest.approx(40)  # Seed 0 alone is common.
 
 
 def test_rows_of_another_length_are_not_compared(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_rows_of_another_length_are_not_compared(tmp_path: Path) -> None:
         result = {"linear": 0.5, "knn": 0.5}
         written_run(tmp_path / name, "digits", correction=correction, result=result, epochs=epochs)
     (group,) = gather([tmp_path / name for name in "abc"]).groups
-    compared = {row.line.name: bool(row.line.differences) for row in group.rows}
+    compared = {row.summary.name: bool(row.summary.differences) for row in group.rows}
     assert compared == {"plain, epochs 1": False, "ring, epochs 2": False, "ring, epochs 1": True}
 
 

@@ -105,7 +105,7 @@ def _colours(gathered: Gathered) -> str:
     for shade, purposes in enumerate((LIGHT, DARK)):
         sheet = f":root{{{';'.join(f'--{name}:{colour}' for name, colour in purposes.items())}}}"
         for part, group in enumerate(gathered.groups):
-            pairs = row_colours([row.line.correction for row in group.rows])
+            pairs = row_colours([row.summary.correction for row in group.rows])
             sheet += f"#part-{part}{{{';'.join(f'--row-{row}:{pair[shade]}' for row, pair in enumerate(pairs))}}}"
         sheets.append(sheet)
     return f"{sheets[0]}@media screen and (prefers-color-scheme:dark){{{sheets[1]}}}"

@@ -87,7 +87,7 @@ def maps_of(
     bytes_each -= (NEAREST + 2) * sum(state is not None for state in states) // len(states)
     maps = []
     for (number, run, features), state in zip(found, states, strict=True):
-        name = group.rows[number].line.name
+        name = group.rows[number].summary.name
         report(f"map of {name}, seed {run.config.seed}")
         made = _map(run, features[samples.indices], samples.labels, max(8, bytes_each))
         maps.append({"name": name} | made | {"r": None if state is None else _hidden(run, state, samples, made)})

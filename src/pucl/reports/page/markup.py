@@ -37,17 +37,19 @@ def title_of(groups: Sequence[Group]) -> str:
 
 def verdict(group: Group) -> str:
     """The main result in one or two sentences."""
-    lines = [row.line for row in group.rows if row.line.scores]
-    if not lines:
-        if any(row.line.count for row in group.rows):
+    summaries = [row.summary for row in group.rows if row.summary.scores]
+    if not summaries:
+        if any(row.summary.count for row in group.rows):
             return "No score was measured: the data have no labels to test with."
         return "No run is finished, so there is no score yet."
-    probe = numbers_of(lines, group.yardstick)[0]
-    lines = [line for line in lines if probe in line.scores and math.isfinite(line.scores[probe].mean)]
-    differences = {line.name: line.differences[probe] for line in lines if probe in line.differences}
+    probe = numbers_of(summaries, group.yardstick)[0]
+    summaries = [
+        summary for summary in summaries if probe in summary.scores and math.isfinite(summary.scores[probe].mean)
+    ]
+    differences = {summary.name: summary.differences[probe] for summary in summaries if probe in summary.differences}
     differences = {name: found for name, found in differences.items() if found.low is not None}
     if not differences:
-        return _without_differences(group, lines, probe)
+        return _without_differences(group, summaries, probe)
     clauses = []
     for sign, word in ((1, "above"), (-1, "below")):
         chosen = [name for name, found in differences.items() if found.sign == sign]
@@ -61,19 +63,19 @@ def verdict(group: Group) -> str:
     return f"By the {known_numbers()[probe].name}, in percentage points: {'; '.join(clauses)}."
 
 
-def _without_differences(group: Group, lines: Sequence[TableRow], probe: str) -> str:
+def _without_differences(group: Group, summaries: Sequence[TableRow], probe: str) -> str:
     probed = known_numbers()[probe]
-    best, *others = sorted(lines, key=lambda line: line.scores[probe].mean, reverse=probed.higher_is_better)
+    best, *others = sorted(summaries, key=lambda summary: summary.scores[probe].mean, reverse=probed.higher_is_better)
     spread = best.scores[probe]
     number = f"{fixed(spread.mean)} %"
     if spread.count > 1:
         number += f" (± {fixed(spread.deviation)} over {counted(spread.count, 'seed')})"
     if not others:
         return f"{best.name} reaches {number} by the {probed.name}."
-    rest = _joined([f"{line.name} {fixed(line.scores[probe].mean)} %" for line in others])
-    if not any(line.name == group.base for line in lines):
+    rest = _joined([f"{summary.name} {fixed(summary.scores[probe].mean)} %" for summary in others])
+    if not any(summary.name == group.base for summary in summaries):
         why = f"There is no row {group.base} for differences."
-    elif all(line.count == 1 for line in lines):
+    elif all(summary.count == 1 for summary in summaries):
         why = "One seed gives no interval."
     else:
         why = f"There is no interval: it needs two seeds in common with {group.base}, and differences that vary."
@@ -111,11 +113,11 @@ def facts(group: Group) -> str:
 
 def table(group: Group) -> str:
     """The rows with all their numbers."""
-    lines = [row.line for row in group.rows]
-    probes, known = numbers_of(lines, group.yardstick), known_numbers()
-    differences = bool(probes) and any(line.differences.get(probes[0]) for line in lines)
+    summaries = [row.summary for row in group.rows]
+    probes, known = numbers_of(summaries, group.yardstick), known_numbers()
+    differences = bool(probes) and any(summary.differences.get(probes[0]) for summary in summaries)
     published = list(dict.fromkeys(column for row in group.rows for column in row.published))
-    shares = [share_of_lead(line, lines, probes[0]) if probes else None for line in lines]
+    shares = [share_of_lead(summary, summaries, probes[0]) if probes else None for summary in summaries]
     closed = any(share is not None for share in shares)
     heads = ["row", *(f"{known[probe].short}, %" for probe in probes[:1])]
     heads += [f"to {group.base} (95 % interval)"] if differences else []
@@ -124,26 +126,28 @@ def table(group: Group) -> str:
     heads += [*published, "seeds", TAU, "floored", "time"]
     body = []
     for number, (row, share) in enumerate(zip(group.rows, shares, strict=True)):
-        line = row.line
-        cells = [f'<th scope="row">{_swatch(number)}{escape(line.name)}</th>']
-        cells += [_score_cell(line, probe) for probe in probes[:1]]
-        cells += [_difference_cell(line, probes[0], group.base)] if differences else []
+        summary = row.summary
+        cells = [f'<th scope="row">{_swatch(number)}{escape(summary.name)}</th>']
+        cells += [_score_cell(summary, probe) for probe in probes[:1]]
+        cells += [_difference_cell(summary, probes[0], group.base)] if differences else []
         cells += [_number_cell(share, partial(percent, digits=0))] if closed else []
-        cells += [_score_cell(line, probe) for probe in probes[1:]]
+        cells += [_score_cell(summary, probe) for probe in probes[1:]]
         cells += [_number_cell(row.published.get(column), fixed) for column in published]
-        failed = f' <span class="more">({len(line.failed)} failed)</span>' if line.failed else ""
-        cells += [f"<td>{line.count}{failed}</td>", _number_cell(line.tau_plus, partial(fixed, digits=3))]
-        seconds = None if line.correction in NOT_TRAINED else line.seconds
-        cells += [_number_cell(line.floored, partial(percent, digits=1)), _number_cell(seconds, duration)]
+        failed = f' <span class="more">({len(summary.failed)} failed)</span>' if summary.failed else ""
+        cells += [f"<td>{summary.count}{failed}</td>", _number_cell(summary.tau_plus, partial(fixed, digits=3))]
+        seconds = None if summary.correction in NOT_TRAINED else summary.seconds
+        cells += [_number_cell(summary.floored, partial(percent, digits=1)), _number_cell(seconds, duration)]
         body.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     notes = []
-    if differences and any(found.low is not None for line in lines if (found := line.differences.get(probes[0]))):
+    if differences and any(
+        found.low is not None for summary in summaries if (found := summary.differences.get(probes[0]))
+    ):
         notes.append(
             f'<span class="sure">▲ ▼</span> differ from {escape(group.base)} by more than the interval, which pairs '
             "runs of the same seed."
         )
-    if any(spread.count > 1 for line in lines for spread in line.scores.values()):
+    if any(spread.count > 1 for summary in summaries for spread in summary.scores.values()):
         notes.append("± is the standard deviation over seeds.")
     below = f'<p class="fine">{" ".join(notes)}</p>' if notes else ""
     return (
@@ -156,18 +160,18 @@ def _number_cell(value: float | None, form: Callable[[float], str]) -> str:
     return f"<td>{NONE if value is None or not math.isfinite(value) else escape(form(value))}</td>"
 
 
-def _score_cell(line: TableRow, probe: str) -> str:
-    spread = line.scores.get(probe)
+def _score_cell(summary: TableRow, probe: str) -> str:
+    spread = summary.scores.get(probe)
     if spread is None or not math.isfinite(spread.mean):
         return f"<td>{NONE}</td>"
     more = f' <span class="more">± {fixed(spread.deviation)}</span>' if spread.count > 1 else ""
     return f"<td>{fixed(spread.mean)}{more}</td>"
 
 
-def _difference_cell(line: TableRow, probe: str, base: str) -> str:
-    found = line.differences.get(probe)
+def _difference_cell(summary: TableRow, probe: str, base: str) -> str:
+    found = summary.differences.get(probe)
     if found is None or not math.isfinite(found.mean):
-        return '<td><span class="none">base</span></td>' if line.name == base else f"<td>{NONE}</td>"
+        return '<td><span class="none">base</span></td>' if summary.name == base else f"<td>{NONE}</td>"
     if found.low is None or found.high is None:
         return f'<td>{signed_text(found.mean)} <span class="more">no interval</span></td>'
     mean = signed_text(found.mean)
@@ -182,23 +186,23 @@ def _swatch(row: int) -> str:
 
 def charts_of(group: Group, number: int) -> tuple[str, str]:
     """The charts of scores and of metrics of a group, which is part `number` of the page."""
-    lines, key = [row.line for row in group.rows], f"curves-{number}"
+    summaries, key = [row.summary for row in group.rows], f"curves-{number}"
     histories = [[run.history for run in row.runs] for row in group.rows]
-    corrections, names = [line.correction for line in lines], [line.name for line in lines]
+    corrections, names = [summary.correction for summary in summaries], [summary.name for summary in summaries]
     cosines = group.config is None or group.config.compares_cosines
     try:
-        scores = page_scores(lines, group.base, group.yardstick, f"scores-{number}")
+        scores = page_scores(summaries, group.base, group.yardstick, f"scores-{number}")
         curves = page_curves(histories, corrections, names, cosines=cosines, key=key)
         reliability = page_reliability(histories, corrections, names, key=key)
     except MatplotlibMissingError as error:
         missing = absent(f"There is no chart: {error}")
         return missing, missing
-    return _score_charts(lines, scores), _curve_charts(group, curves + ([reliability] if reliability else []))
+    return _score_charts(summaries, scores), _curve_charts(group, curves + ([reliability] if reliability else []))
 
 
-def _score_charts(lines: Sequence[TableRow], panels: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+def _score_charts(summaries: Sequence[TableRow], panels: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
     """The charts of scores by number, of which the page shows one number at a time."""
-    scored = [line for line in lines if line.scores]
+    scored = [summary for summary in summaries if summary.scores]
     if not scored:
         return absent("There is no chart of scores: none was measured.")
     if len(scored) == 1 and scored[0].count < 2:
@@ -221,7 +225,7 @@ def _curve_charts(group: Group, panels: Sequence[Mapping[str, str]]) -> str:
     lines = "Thick lines are means over seeds, thin lines the seeds. " if several else ""
     buttons = "".join(
         f'<button type="button" class="row" aria-pressed="true" data-switch="{number}">{_swatch(number)}'
-        f"{escape(row.line.name)}</button>"
+        f"{escape(row.summary.name)}</button>"
         for number, row in enumerate(group.rows)
         if any(run.history for run in row.runs)
     )

@@ -60,7 +60,7 @@
     section.querySelectorAll("[data-switch]").forEach((button) => button.addEventListener("click", () => {
       const shown = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(shown));
-      section.querySelectorAll(`[data-row="${button.dataset.switch}"]`).forEach((line) => { line.style.display = shown ? "" : "none"; });
+      section.querySelectorAll(`[data-row="${button.dataset.switch}"]`).forEach((drawn) => { drawn.style.display = shown ? "" : "none"; });
     }));
   }
 

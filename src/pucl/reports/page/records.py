@@ -29,14 +29,14 @@ from pucl.texts import counted
 UNREADABLE = (ValueError, OSError)
 """Errors of reading a file that is damaged or of another version."""
 
-LINE_FIELDS = {each.name for each in dataclasses.fields(TableRow)}
+SUMMARY_FIELDS = {each.name for each in dataclasses.fields(TableRow)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A row of the page: its numbers, and the runs they come from."""
 
-    line: TableRow
+    summary: TableRow
     runs: tuple[Run, ...]  # One for each seed that could be read.
     published: dict[str, float | None] = field(default_factory=dict)  # By column, such as "paper".
 
@@ -163,17 +163,17 @@ def _comparison(
     """The rows of a comparison, or of one part of a table, with their runs."""
     runs = {row: read(paths, file) for row, paths in record["runs"].items()}
     rows = []
-    for line in record["lines"]:
+    for fields in record["lines"]:
         published = {
             column: number
-            for column, number in line.items()
-            if column not in LINE_FIELDS and (number is None or type(number) in (int, float))
+            for column, number in fields.items()
+            if column not in SUMMARY_FIELDS and (number is None or type(number) in (int, float))
         }
         try:
-            known = TableRow.from_json({column: value for column, value in line.items() if column in LINE_FIELDS})
+            known = TableRow.from_json({column: value for column, value in fields.items() if column in SUMMARY_FIELDS})
         except MismatchError as error:
             raise DamagedError(file, str(error)) from error
-        rows.append(Row(line=known, runs=runs.get(known.name, ()), published=published))
+        rows.append(Row(summary=known, runs=runs.get(known.name, ()), published=published))
     config = next((run.config for row in rows for run in row.runs), None)
     base = record.get("base")  # That of a comparison is a configuration.
     return Group(
@@ -214,8 +214,8 @@ def _grouped(runs: Sequence[Run]) -> list[Group]:
         made = []
         for name, of_row in rows.items():
             base = results.get(bases[name]) if name != bases[name] else None
-            line = make_row(name, of_row[0].config.correction, results[name], base)
-            made.append(Row(line=line, runs=tuple(of_row)))
+            summary = make_row(name, of_row[0].config.correction, results[name], base)
+            made.append(Row(summary=summary, runs=tuple(of_row)))
         groups.append(Group(name=Path(data).name, path=None, rows=tuple(made)))
     return groups
 
