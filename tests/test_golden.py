@@ -13,7 +13,8 @@ from torch import nn
 
 import pucl
 from golden_cases import CASES, FOR_LATER, GOLDEN, NOT_REPRODUCED, golden_arrays, golden_cases
-from pucl.contrast.objectives import LOW_TEMPERATURE, InfoNCE, average_unlabelled
+from pucl.contrast.objective import average_unlabelled
+from pucl.contrast.objectives import LOW_TEMPERATURE, InfoNCE
 from pucl.corrections import BCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.frameworks.moco import follow
 from pucl.functional import contrastive_loss, corrected_loss, local_global_loss, pair_views

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import related_views
 from pucl.contrast.loss import ObjectiveName
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import BCL, PUCL, Correction, Debiased, Hard, Plain, Ring
 from pucl.functional import corrected_loss, local_global_loss, pair_views
 

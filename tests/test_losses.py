@@ -19,7 +19,8 @@ import pucl
 from examples import related_views
 from pucl import ContrastiveLoss, FlooredWarning, NTXentLoss, OracleLoss, PUCLLoss, RingLoss
 from pucl.contrast.loss import ObjectiveName, Outcome
-from pucl.contrast.objectives import Floor, InfoNCE, average_unlabelled
+from pucl.contrast.objective import Floor, average_unlabelled
+from pucl.contrast.objectives import InfoNCE
 from pucl.corrections import PUCL, Hard, Plain, Ring
 from pucl.floored import FloorWatch
 from pucl.functional import contrastive_loss, corrected_loss, local_global_loss, pair_local_global, pair_views

@@ -296,7 +296,7 @@ def test_two_processes_do_what_one_does_says_the_doctor(
         for form in ("dense", "streaming"):
             assert re.search(rf"ok +{loss}, {form} +differs by \de-1\d in \d+ comparisons: rounding\n", printed), loss
             remembered = re.search(rf"ok +{loss}, memory bank, {form} +differs by ", printed)
-            assert (loss in together.WITH_LABELS) != bool(remembered), loss
+            assert (loss in ("OracleLoss", "SupConLoss")) != bool(remembered), loss
     assert "FAILED" not in printed
 
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, get_type_hints
 
 from pucl.contrast.compat import Compat
 from pucl.contrast.loss import ObjectiveName
-from pucl.contrast.objectives import OBJECTIVES, Floor, check_floor
+from pucl.contrast.objective import Floor
+from pucl.contrast.objectives import OBJECTIVES, check_floor
 from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
 from pucl.data.errors import ExtraMissingError

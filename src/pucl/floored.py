@@ -9,7 +9,7 @@ import torch
 
 from pucl import processes
 from pucl.contrast.loss import Outcome
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 
 MOST = 0.5  # Share of floored anchors above which users are warned.
 LOOK_EVERY = 128  # Calls between two checks on an accelerator, where each check has to wait for the device.

@@ -13,7 +13,7 @@ from pucl.contrast import loss as contrast
 from pucl.contrast.compat import hcl_graph_loss
 from pucl.contrast.correction import Correction
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, reduce
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import Temperature, pair_local_global, pair_up, pair_views
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch
@@ -63,7 +63,7 @@ def contrastive_loss(
         reduction: ``"mean"`` or ``"sum"`` over the anchors, or ``"none"`` for one value per anchor.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Lower limit of the estimate over negatives: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of
-            the unlabelled mean; see `pucl.contrast.objectives.Floor`.
+            the unlabelled mean; see `pucl.contrast.objective.Floor`.
         mask: True where an unlabelled sample counts for an anchor. None: everywhere.
         positive_mask: True where a positive counts, if anchors have different numbers of positives.
         query_ids: Id of each anchor's sample. An anchor is not compared with unlabelled samples that have its id.
@@ -152,7 +152,7 @@ def corrected_loss(
             its state returned from ``read(pairs)``.
         objective: ``"infonce"`` or ``"jensen_shannon"``.
         floor: Lower limit of the estimate over negatives: ``"auto"``, ``"temperature"``, ``"paper"``, or a share of
-            the unlabelled mean; see `pucl.contrast.objectives.Floor`.
+            the unlabelled mean; see `pucl.contrast.objective.Floor`.
         streaming: Whether to compute without holding the anchors x unlabelled matrix. None: where that is faster.
         expected: Number of unlabelled samples that a queue will hold once it is full. None: as many as there are now.
 

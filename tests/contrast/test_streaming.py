@@ -14,9 +14,11 @@ from benchmarks.memory import peak_memory
 from examples import ALL, brief, related_views
 from pucl.contrast import streaming
 from pucl.contrast.averages import Averages
-from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, average_unlabelled, softplus
+from pucl.contrast.objective import Floor, Objective, average_unlabelled, softplus
+from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
+from pucl.contrast.streaming import exponentials, rows
 from pucl.contrast.streaming.rows import SoftplusRows, slopes_of, softplus_rows_operator
 from pucl.contrast.streaming.softplus import softplus_averages
 from pucl.corrections import PUCL, Correction, Debiased, Hard, Plain, Ring
@@ -114,12 +116,12 @@ def test_chosen_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
         return streaming.stream(pairs, correction, objective)
 
     monkeypatch.setattr("pucl.contrast.loss.stream", stream)
-    side = math.isqrt(streaming.PAYS_FROM) // 2
+    side = math.isqrt(exponentials.PAYS_FROM) // 2
     for batch, expected in ((side // 2, 0), (side + 1, 1)):
         corrected_loss(pair_views(related_views(batch, 4)), PUCL())
         assert len(used) == expected
     graphs = 32
-    nodes = streaming.NODES_PAY_FROM // graphs
+    nodes = rows.PAYS_FROM // graphs
     for count, expected in ((nodes - graphs, 1), (nodes, 2)):
         pairs = pair_local_global(torch.randn(count, 4), torch.randn(graphs, 4), torch.arange(count) % graphs)
         corrected_loss(pairs, PUCL(), objective="jensen_shannon")
@@ -239,10 +241,12 @@ def test_gradients_of_whole_rows(tilt: float, keep: bool, graphs: int, monkeypat
     local, whole, graph_of = nodes_and_graphs(1.0, nodes=12, graphs=graphs)
     settings = graph_of, tilt, graph_of, torch.arange(graphs), None, keep
 
-    for rows in (SoftplusRows.apply, softplus_rows_operator):
+    for compute in (SoftplusRows.apply, softplus_rows_operator):
 
-        def both(query: torch.Tensor, key: torch.Tensor, rows: Callable[..., Any] = rows) -> tuple[torch.Tensor, ...]:
-            average, positive, *_ = rows(query, key, *settings)
+        def both(
+            query: torch.Tensor, key: torch.Tensor, compute: Callable[..., Any] = compute
+        ) -> tuple[torch.Tensor, ...]:
+            average, positive, *_ = compute(query, key, *settings)
             return average, positive
 
         assert torch.autograd.gradcheck(both, (local, whole))

@@ -3,7 +3,7 @@
 from torch import nn
 
 from pucl.contrast.loss import Outcome
-from pucl.losses import ContrastiveLoss, OracleLoss
+from pucl.losses import ContrastiveLoss
 
 
 class Adapter(nn.Module):
@@ -22,7 +22,7 @@ class Adapter(nn.Module):
                 "the other samples of the batch are unlabelled here: expected a loss without a memory bank, got one "
                 "with memory_bank_size"
             )
-        if isinstance(loss, OracleLoss):
+        if "labels" in loss.accepts:
             raise ValueError("the oracle needs labels of its own, which this call does not have: expected another loss")
         self.loss = loss
 

@@ -55,7 +55,7 @@ class TwoTowerLoss(Adapter):
 
     Args:
         loss: Any loss of pucl without a memory bank, except the oracle. Its temperature is used if no logit scale is
-            given. With its default floor the loss learns at any logit scale; see `pucl.contrast.objectives.Floor`.
+            given. With its default floor the loss learns at any logit scale; see `pucl.contrast.objective.Floor`.
 
     Shapes:
         - features of either tower: [batch, dim], normalised inside.

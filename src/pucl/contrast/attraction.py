@@ -12,59 +12,77 @@ In SupCon the positives of an anchor push each other away; in SINCERE they do no
 Nothing is estimated here, so there is no floor, and groups of anchors have no estimate to share.
 """
 
+from dataclasses import dataclass
+
 import torch
 
 from pucl.contrast.averages import weighted
-from pucl.contrast.objectives import JensenShannon, Objective, softplus
-from pucl.contrast.pairs import Classes, Pairs
-from pucl.contrast.streaming.blocks import Results, in_blocks
-from pucl.shapes import Float, Tensor
+from pucl.contrast.pairs import Classes, Comparison
+from pucl.shapes import Bool, Float, Int, Tensor
 
 
-def attracted_losses(
-    pairs: Pairs, classes: Classes, objective: Objective, *, streaming: bool
-) -> tuple[Float[Tensor, " anchor"], Float[Tensor, ""]]:
-    """The loss of each anchor, and the mean similarity of the unlabelled pairs.
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """Logits of anchors whose classes, and those of their unlabelled samples, are known.
 
     Args:
-        pairs: Anchors, given positives and unlabelled samples.
-        classes: Classes of anchors and unlabelled samples.
-        objective: InfoNCE or Jensen-Shannon.
-        streaming: Compute by blocks of anchors, in memory linear in their number.
+        given: Logits of the given positives.
+        given_mask: True where one of them counts. None: everywhere.
+        logits: Logits of the unlabelled samples.
+        mask: True where one of them counts. None: everywhere.
+        mates: True for samples of the anchor's class that count.
+        others: True for samples of other classes that count.
+        positives: Number of positives of each anchor, mates included.
     """
-    if streaming:
-        losses, logit_sum, count = in_blocks(pairs, lambda block: _attract(block, block.classes or classes, objective))
-    else:
-        (losses,), (logit_sum, count) = _attract(pairs, classes, objective)
-    return losses, logit_sum.sum() / count.sum().clamp_min(1) * pairs.temperature
 
+    given: Float[Tensor, "anchor given"]
+    given_mask: Bool[Tensor, "anchor given"] | None
+    logits: Float[Tensor, "anchor unlabelled"]
+    mask: Bool[Tensor, "anchor unlabelled"] | None
+    mates: Bool[Tensor, "anchor unlabelled"]
+    others: Bool[Tensor, "anchor unlabelled"]
+    positives: Int[Tensor, " anchor"]
 
-def _attract(pairs: Pairs, classes: Classes, objective: Objective) -> Results:
-    """The losses of these anchors; the sum of each anchor's unlabelled logits, and their number."""
-    comparison = pairs.comparison()
-    given, logits, mask = comparison.positive, comparison.unlabelled, comparison.mask
-    same = classes.query[:, None] == classes.key
-    mates, others = (same, ~same) if mask is None else (same & mask, ~same & mask)
-    known = pairs.positive_mask
-    positives = mates.sum(dim=1) + (given.shape[1] if known is None else known.sum(dim=1))
-    some = others.any(dim=1)
+    @classmethod
+    def of(cls, comparison: Comparison, classes: Classes) -> "Classified":
+        """The logits of a comparison, by class."""
+        given, given_mask, mask = comparison.positive, comparison.positive_mask, comparison.mask
+        same = classes.query[:, None] == classes.key
+        mates, others = (same, ~same) if mask is None else (same & mask, ~same & mask)
+        positives = mates.sum(dim=1) + (given.shape[1] if given_mask is None else given_mask.sum(dim=1))
+        return cls(
+            given=given,
+            given_mask=given_mask,
+            logits=comparison.unlabelled,
+            mask=mask,
+            mates=mates,
+            others=others,
+            positives=positives,
+        )
 
-    def over_positives(of_given: Tensor, of_mates: Tensor) -> Tensor:
-        total = weighted(of_given, known).sum(dim=1) + of_mates.masked_fill(~mates, 0.0).sum(dim=1)
-        return total / positives.clamp_min(1)
+    def over_positives(
+        self, of_given: Float[Tensor, "anchor given"], of_mates: Float[Tensor, "anchor unlabelled"]
+    ) -> Float[Tensor, " anchor"]:
+        """The mean over all positives of an anchor, from values of the given ones and of the unlabelled samples."""
+        total = weighted(of_given, self.given_mask).sum(dim=1) + weighted(of_mates, self.mates).sum(dim=1)
+        return total / self.positives.clamp_min(1)
 
-    if isinstance(objective, JensenShannon):
-        negative = softplus(logits).masked_fill(~others, 0.0).sum(dim=1) / others.sum(dim=1).clamp_min(1)
-        losses = over_positives(softplus(-given), softplus(-logits)) + negative
-    elif classes.form == "supcon":
-        every = logits if mask is None else logits.masked_fill(~mask, -torch.inf)
-        all_given = given if known is None else given.masked_fill(~known, -torch.inf)
-        every = torch.cat([all_given, every], dim=1).masked_fill((positives == 0)[:, None], 0.0)
-        losses = torch.logsumexp(every, dim=1) - over_positives(given, logits)
-    else:
-        # An anchor without samples of other classes has no negative term. Its row is zero so that nothing is NaN.
-        negatives = logits.masked_fill(~others, -torch.inf).masked_fill(~some[:, None], 0.0)
-        log_sum = torch.logsumexp(negatives, dim=1, keepdim=True)
-        losses = torch.where(some, over_positives(softplus(log_sum - given), softplus(log_sum - logits)), 0.0)
-    shown = logits.detach() if mask is None else logits.detach().masked_fill(~mask, 0.0)
-    return (torch.where(positives > 0, losses, 0.0),), (shown.sum(dim=1), comparison.count)
+    def mean_over_others(self, values: Float[Tensor, "anchor unlabelled"]) -> Float[Tensor, " anchor"]:
+        """The mean over the samples of other classes; 0 if there are none."""
+        return weighted(values, self.others).sum(dim=1) / self.others.sum(dim=1).clamp_min(1)
+
+    def log_sum_of_others(self) -> tuple[Float[Tensor, "anchor 1"], Bool[Tensor, " anchor"]]:
+        """Log of the sum of exp(logit) over the samples of other classes, and whether there are any.
+
+        An anchor without them has no negative term. Its row is zero so that nothing is NaN.
+        """
+        some = self.others.any(dim=1)
+        negatives = self.logits.masked_fill(~self.others, -torch.inf).masked_fill(~some[:, None], 0.0)
+        return torch.logsumexp(negatives, dim=1, keepdim=True), some
+
+    def log_sum_of_all(self) -> Float[Tensor, " anchor"]:
+        """Log of the sum of exp(logit) over all positives and all unlabelled samples."""
+        every = self.logits if self.mask is None else self.logits.masked_fill(~self.mask, -torch.inf)
+        given = self.given if self.given_mask is None else self.given.masked_fill(~self.given_mask, -torch.inf)
+        every = torch.cat([given, every], dim=1).masked_fill((self.positives == 0)[:, None], 0.0)
+        return torch.logsumexp(every, dim=1)

@@ -7,7 +7,7 @@ import torch
 
 from pucl.contrast.correction import Correction
 from pucl.contrast.loss import Outcome
-from pucl.contrast.objectives import softplus
+from pucl.contrast.objective import softplus
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor

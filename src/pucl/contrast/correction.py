@@ -23,6 +23,18 @@ class ExtraPositives(NamedTuple):
     weight: Float[Tensor, "anchor extra"]
 
 
+class WeightTable(NamedTuple):
+    """Weights 1 - r(s) that depend on the similarity s alone; see `pucl.contrast.pointwise`.
+
+    Args:
+        hidden: r for equal bins of similarity from -1 to 1. It must never fall as the similarity rises.
+        most: Largest share of plain's sum that is removed for an anchor.
+    """
+
+    hidden: Float[Tensor, " bin"]
+    most: float
+
+
 @dataclass(frozen=True)
 class Correction:
     r"""How to treat the unlabelled samples: weights :math:`w` for them and the odds :math:`\omega`.
@@ -52,6 +64,9 @@ class Correction:
     has no N and uses their weighted mean.
     """
 
+    of_samples = False
+    """Whether `hidden` depends on the samples of a pair alone, and not on their similarity."""
+
     @property
     def odds(self) -> float | Float[Tensor, " anchor"]:
         """Hidden positives per true negative among the unlabelled samples."""
@@ -70,6 +85,11 @@ class Correction:
         Averages of exponentials with such weights can be summed tile by tile, which is much faster.
         """
         return 0.0
+
+    @property
+    def weight_table(self) -> WeightTable | None:
+        """The weights of `log_weights` as a table over similarities, which InfoNCE can sum tile by tile; None: none."""
+        return None
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
         """Log of the weight of every unlabelled sample, up to a constant for each anchor.

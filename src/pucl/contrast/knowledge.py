@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 
+from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairs import AttractingForm, Classes, Groups, Pairs
 from pucl.contrast.streaming import pair_counts
 from pucl.shapes import Int, Tensor
@@ -114,8 +115,8 @@ def check_form(form: object, objective: str = "infonce") -> None:
     meaning = "form is how an anchor's positives of one class are compared"
     if form not in ("sincere", "supcon"):
         raise ValueError(f"{meaning}: expected 'sincere' or 'supcon', got {form!r}")
-    if form == "supcon" and objective != "infonce":
-        raise ValueError(f"{meaning}: expected 'sincere' with the objective {objective!r}, got 'supcon'")
+    if form not in OBJECTIVES[objective].forms:
+        raise ValueError(f"{meaning}: expected 'sincere' with the objective {objective!r}, got {form!r}")
 
 
 def with_false_negatives_attracted(

@@ -9,13 +9,15 @@ from typing import Literal
 
 import torch
 
-from pucl.contrast.attraction import attracted_losses
-from pucl.contrast.averages import Averages, pool
+from pucl.contrast.attraction import Classified
+from pucl.contrast.averages import Averages, pool, weighted
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import check_form
-from pucl.contrast.objectives import OBJECTIVES, Floor, Objective, average_unlabelled, check_floor, resolve_floor
+from pucl.contrast.objective import Floor, Objective, average_unlabelled
+from pucl.contrast.objectives import OBJECTIVES, check_floor
 from pucl.contrast.pairs import Classes, Pairs, brief_repr
 from pucl.contrast.streaming import BLOCKS_PAY_FROM, pair_counts, stream, streaming_pays
+from pucl.contrast.streaming.blocks import Results, in_blocks
 from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
@@ -73,7 +75,7 @@ def corrected_loss(
     form = OBJECTIVES[objective]
     if pairs.classes is not None:
         check_form(pairs.classes.form, objective)
-        return _attracted(pairs, pairs.classes, correction, form, floor, streaming)
+        return _attract(pairs, pairs.classes, correction, form, floor, streaming)
     needs_enough_samples = type(correction).check_samples is not Correction.check_samples
     if needs_enough_samples and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
         correction.check_samples(int(pair_counts(pairs).max()) if expected is None else expected)
@@ -93,7 +95,7 @@ def corrected_loss(
         return replace(outcome, loss=outcome.loss * (copies * (len(copies) / copies.sum())))
 
 
-def _attracted(
+def _attract(
     pairs: Pairs,
     classes: Classes,
     correction: Correction,
@@ -106,10 +108,21 @@ def _attracted(
         raise ValueError(
             f"pairs that know their classes need no correction: expected Plain, got {type(correction).__name__}"
         )
+
+    def attract(block: Pairs) -> Results:
+        """The losses of these anchors; the sum of each anchor's unlabelled logits, and their number."""
+        comparison, of_block = block.comparison(), block.classes or classes
+        known = Classified.of(comparison, of_block)
+        losses = torch.where(known.positives > 0, objective.attracted(known, of_block.form), 0.0)
+        shown = weighted(known.logits.detach(), known.mask)
+        return (losses,), (shown.sum(dim=1), comparison.count)
+
     anchors, unlabelled = pairs.shape
     with full_precision(pairs.query.device):
-        pays = anchors * unlabelled >= BLOCKS_PAY_FROM if streaming is None else streaming
-        losses, similarity = attracted_losses(pairs, classes, objective, streaming=pays)
+        if anchors * unlabelled >= BLOCKS_PAY_FROM if streaming is None else streaming:
+            losses, logit_sum, count = in_blocks(pairs, attract)
+        else:
+            (losses,), (logit_sum, count) = attract(pairs)
     positive = pairs.positives().detach()
     if pairs.positive_mask is not None:
         positive = positive[pairs.positive_mask]
@@ -121,14 +134,14 @@ def _attracted(
         floored=losses.new_zeros(()),
         tau_plus=0.0,
         positive_similarity=positive.mean() * pairs.temperature,
-        unlabelled_similarity=similarity,
+        unlabelled_similarity=logit_sum.sum() / count.sum().clamp_min(1) * pairs.temperature,
         floor=floor,
     )
 
 
 def conclude(averages: Averages, correction: Correction, objective: Objective, floor: Floor = "auto") -> Outcome:
     """Correct the averages, apply the floor and compute the loss."""
-    floor = resolve_floor(floor, averages, objective)
+    floor = objective.auto_floor(averages) if floor == "auto" else floor
     odds = correction.odds.detach() if isinstance(correction.odds, Tensor) else correction.odds
     losses, floored = objective.losses(averages, odds, floor, stop_gradient=correction.stop_gradient)
     # A group counts as one anchor in the floored share, whatever its size.

@@ -1,27 +1,20 @@
-"""InfoNCE and Jensen-Shannon: a function g of a logit, its average over the unlabelled samples, and the loss."""
+"""InfoNCE and Jensen-Shannon, the two objectives. `pucl.contrast.objective` says what an objective is."""
 
 import math
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 
+from pucl.contrast.attraction import Classified
 from pucl.contrast.averages import Averages, sum_groups, times
 from pucl.contrast.correction import Correction
 from pucl.contrast.embeddings import with_signature
-from pucl.contrast.pairs import Comparison
+from pucl.contrast.objective import Floor, Objective, Tiling, softplus
+from pucl.contrast.pairs import AttractingForm, Pairs
+from pucl.contrast.streaming import exponentials, rows, tabled
+from pucl.contrast.streaming import softplus as softplus_tiles
 from pucl.shapes import Bool, Float, Tensor
-
-Floor = Literal["auto", "temperature", "paper"] | float
-"""The lower limit of the estimate over negatives.
-
-- ``"temperature"``: the least possible value of g, g(lowest logit); exp(-1/t) for cosines.
-- ``"paper"``: exp(-1), as printed in the paper, which has no temperature.
-- a number 0 < rho < 1: that share of the average over the unlabelled samples. An anchor at this floor still pushes its
-  unlabelled samples away.
-- ``"auto"``: ``"temperature"``, but for InfoNCE below a temperature of 0.25 the share 0.1; see `resolve_floor`.
-"""
 
 LOW_TEMPERATURE = 0.25  # Below it, exp(-1/t) is less than 1/50 of a usual mean, and a floored anchor stops learning.
 LOG_HALF = -math.log(2.0)
@@ -34,11 +27,20 @@ class InfoNCE:
     With several positives, :math:`\mu` uses the mean of them all and the loss is averaged over them.
     """
 
+    floors: tuple[str, ...] = ("auto", "temperature", "paper")
+    forms: tuple[AttractingForm, ...] = ("sincere", "supcon")
+
     def average(
         self, logits: Float[Tensor, "anchor unlabelled"], log_weights: Float[Tensor, "anchor unlabelled"]
     ) -> Float[Tensor, " anchor"]:
         """Log of the weighted mean of exp(logit)."""
         return torch.logsumexp(logits + log_weights, dim=1)
+
+    def tiling(self, pairs: Pairs, correction: Correction) -> Tiling | None:
+        """Sums of exponentials, if the weights are exponentials too or a table over similarities."""
+        if correction.is_tilted and pairs.shared:
+            return exponentials.TILING
+        return tabled.TILING if correction.weight_table is not None and tabled.fit(pairs) else None
 
     def losses(
         self,
@@ -48,15 +50,7 @@ class InfoNCE:
         *,
         stop_gradient: bool = False,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """Loss of every anchor, and whether its estimate over negatives is at the floor.
-
-        Args:
-            averages: Positive logits, and averages over the unlabelled samples. If anchors stand for groups, both have
-                a row for each member, and are averaged here.
-            odds: Hidden positives per true negative.
-            floor: A floor that `resolve_floor` returned.
-            stop_gradient: Whether the subtracted mean over positives is a constant for the gradient.
-        """
+        """Loss of every anchor, and whether its estimate over negatives is at the floor; see `Objective.losses`."""
         log_average = averages.log_mean_unlabelled()
         log_floor = self._log_floor(averages, log_average, floor).reshape(-1)
         known = averages.without_gradient_of_positives() if stop_gradient else averages
@@ -88,6 +82,28 @@ class InfoNCE:
             return torch.where(low, log_average + math.log(LOW_SHARE), lowest)
         return log_average + math.log(floor)
 
+    def auto_floor(self, averages: Averages) -> Floor:
+        """``"temperature"``; at a low temperature, and for scores without a lowest value, a share of the mean.
+
+        Loss and gradient of an anchor at the floor shrink by a factor of about exp(-1/t). That is harmless at a
+        temperature of 0.5, but at 0.05 nothing is left. The result is ``"auto"`` if the temperature is a tensor, whose
+        value is not read: `losses` decides then.
+        """
+        if isinstance(averages.lowest, float) and averages.lowest == -math.inf:
+            return LOW_SHARE
+        if isinstance(averages.temperature, Tensor):
+            return "auto"
+        return LOW_SHARE if averages.temperature < LOW_TEMPERATURE else "temperature"
+
+    def attracted(self, known: Classified, form: AttractingForm) -> Float[Tensor, " anchor"]:
+        """SINCERE or SupCon."""
+        given, logits = known.given, known.logits
+        if form == "supcon":
+            return known.log_sum_of_all() - known.over_positives(given, logits)
+        log_sum, some = known.log_sum_of_others()
+        losses = known.over_positives(softplus(log_sum - given), softplus(log_sum - logits))
+        return torch.where(some, losses, 0.0)
+
 
 class JensenShannon:
     r"""g = softplus: :math:`\mathrm{mean}_j\, \mathrm{softplus}(-p_j) + \max(E^-[\mathrm{softplus}], \text{floor})`.
@@ -96,11 +112,20 @@ class JensenShannon:
     floor the loss could fall to minus infinity.
     """
 
+    floors: tuple[str, ...] = ("auto", "temperature")
+    forms: tuple[AttractingForm, ...] = ("sincere",)
+
     def average(
         self, logits: Float[Tensor, "anchor unlabelled"], log_weights: Float[Tensor, "anchor unlabelled"]
     ) -> Float[Tensor, " anchor"]:
         """Weighted mean of softplus(logit)."""
         return (softplus(logits) * log_weights.exp()).sum(dim=1)
+
+    def tiling(self, pairs: Pairs, correction: Correction) -> Tiling | None:
+        """Sums of softplus, if the weights are exponentials."""
+        if not (correction.is_tilted and pairs.shared):
+            return None
+        return rows.TILING if rows.fit(pairs) else softplus_tiles.TILING
 
     def losses(
         self,
@@ -110,7 +135,7 @@ class JensenShannon:
         *,
         stop_gradient: bool = False,
     ) -> tuple[Float[Tensor, " anchor"], Bool[Tensor, " anchor"]]:
-        """Loss of every anchor, and whether its estimate over negatives is at the floor; see `InfoNCE.losses`."""
+        """Loss of every anchor, and whether its estimate over negatives is at the floor; see `Objective.losses`."""
         lowest, mask, counts = averages.lowest, averages.positive_weight, None
         least = softplus(lowest) if isinstance(lowest, Tensor) else math.log1p(math.exp(lowest))
         share = None if isinstance(floor, str) else floor
@@ -160,6 +185,15 @@ class JensenShannon:
         negatives = torch.where(some, torch.where(corrects, negatives, added), 0.0)
         attracted = averages.over_positives(lambda positive: softplus(-positive))
         return attracted + negatives, floored & some & corrects
+
+    def auto_floor(self, averages: Averages) -> Floor:  # noqa: ARG002 (the same for all)
+        """``"temperature"``: an anchor at the floor still learns from its positives."""
+        return "temperature"
+
+    def attracted(self, known: Classified, form: AttractingForm) -> Float[Tensor, " anchor"]:  # noqa: ARG002 (one form)
+        """Softplus of all positives and of the samples of other classes."""
+        negative = known.mean_over_others(softplus(known.logits))
+        return known.over_positives(softplus(-known.given), softplus(-known.logits)) + negative
 
 
 class _JensenShannonLosses(torch.autograd.Function):
@@ -232,66 +266,12 @@ class _JensenShannonLosses(torch.autograd.Function):
         return rows[:, 0], slopes, of_least, *[None] * 7
 
 
-def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """log(1 + exp(x)). torch's own is linear above 20, which is too early for float64."""
-    return F.softplus(x, threshold=40.0)
-
-
-Objective = InfoNCE | JensenShannon
 OBJECTIVES: dict[str, Objective] = {"infonce": InfoNCE(), "jensen_shannon": JensenShannon()}
-
-
-def average_unlabelled(comparison: Comparison, correction: Correction, objective: Objective) -> Averages:
-    """Average the unlabelled samples of each anchor, with the weights of the correction."""
-    log_weights, met = correction.normalised_log_weights(comparison)
-    average = objective.average(comparison.visible, log_weights)
-    similarity = comparison.unlabelled.detach()
-    mask, positive, weight = comparison.mask, comparison.positive, comparison.positive_mask
-    if mask is None:
-        similarity = similarity.mean()
-    else:
-        similarity = similarity.masked_fill(~mask, 0.0).sum() / comparison.count.sum().clamp_min(1)
-    if mask is not None or not correction.is_tilted:  # An anchor without samples has an average of 0.
-        average = torch.where(met > 0, average, 0.0)
-    if (extra := correction.extra_positives(comparison)) is not None:
-        extra_weight = extra.weight.detach().to(positive.dtype)
-        if mask is not None:
-            extra_weight = extra_weight * mask.gather(1, extra.indices)
-        given = torch.ones_like(positive) if weight is None else weight.to(positive.dtype)
-        weight = torch.cat([given, extra_weight], dim=1)
-        positive = torch.cat([positive, comparison.unlabelled.gather(1, extra.indices)], dim=1)
-    return Averages(
-        positive=positive,
-        positive_weight=weight,
-        unlabelled=average,
-        count=correction.count(met, comparison.drawn),
-        lowest=comparison.lowest,
-        temperature=comparison.temperature,
-        unlabelled_similarity=similarity * comparison.temperature,
-    )
-
-
-def resolve_floor(floor: Floor, averages: Averages, objective: Objective) -> Floor:
-    """The floor that ``"auto"`` means here; any other floor is returned as it is.
-
-    With InfoNCE, loss and gradient of an anchor at the floor shrink by a factor of about exp(-1/t). That is harmless at
-    a temperature of 0.5, but at 0.05 nothing is left. Below `LOW_TEMPERATURE`, and for scores without a lowest value,
-    the floor is therefore a share of the unlabelled mean. Jensen-Shannon still learns from positives at its floor.
-    """
-    if floor != "auto":
-        return floor
-    if not isinstance(objective, InfoNCE):
-        return "temperature"
-    if isinstance(averages.lowest, float) and averages.lowest == -math.inf:
-        return LOW_SHARE
-    if isinstance(averages.temperature, torch.Tensor):
-        return "auto"
-    return LOW_SHARE if averages.temperature < LOW_TEMPERATURE else "temperature"
 
 
 def check_floor(floor: object, objective: str = "infonce") -> None:
     """Raise for a floor that does not exist, or not for this objective."""
-    if floor == "paper" and objective != "infonce":
+    if floor == "paper" and floor not in OBJECTIVES[objective].floors:
         raise ValueError(
             f"floor 'paper' is exp(-1), the paper's floor for InfoNCE: expected objective 'infonce', got {objective!r}"
         )

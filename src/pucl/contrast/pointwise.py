@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import torch
 
-from pucl.contrast.correction import Correction, ExtraPositives, check_range
-from pucl.contrast.objectives import softplus
+from pucl.contrast.correction import Correction, ExtraPositives, WeightTable, check_range
+from pucl.contrast.objective import softplus
 from pucl.contrast.pairs import Comparison
 from pucl.shapes import Float, Int, Tensor
 
@@ -107,6 +107,7 @@ class Pointwise(PointwiseWeights):
     Args:
         posterior: Returns r for the pairs of a comparison; see `PointwiseWeights.hidden`.
         attract: Returns extra positives of a comparison; see `Correction.extra_positives`. None: none.
+        of_samples: Whether r depends on the samples of a pair alone, and not on their similarity.
         tau_plus, most: See `PointwiseWeights`.
 
     Example:
@@ -118,6 +119,7 @@ class Pointwise(PointwiseWeights):
 
     posterior: Callable[[Comparison], Float[Tensor, "anchor unlabelled"]]
     attract: Callable[[Comparison], ExtraPositives] | None = None
+    of_samples: bool = False
 
     def extra_positives(self, comparison: Comparison) -> ExtraPositives | None:
         """The result of `attract`."""
@@ -144,6 +146,11 @@ class PointwiseTable(PointwiseWeights):
         """The entries of the table."""
         logits = comparison.unlabelled.detach()
         return self.table.to(logits.dtype)[bins_of(logits, comparison, len(self.table))]
+
+    @property
+    def weight_table(self) -> WeightTable:
+        """The table and its bound."""
+        return WeightTable(self.table, self.most)
 
 
 def bins_of(logits: Float[Tensor, "*shape"], comparison: Comparison, bins: int) -> Int[Tensor, "*shape"]:

@@ -152,6 +152,7 @@ class ClusterState(CorrectionState):
         return Pointwise(
             posterior=posterior,
             attract=attract if self.settings.attraction else None,
+            of_samples=True,
             tau_plus=float(self.tau_plus),
         )
 

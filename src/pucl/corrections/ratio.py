@@ -95,18 +95,22 @@ class RatioState(CorrectionState):
 
     def read(self, pairs: Pairs) -> Correction:  # noqa: ARG002 (the table is the same for all pairs)
         """Weights from the table; plain if the table is empty."""
+        return self._weights() or Plain()
+
+    def _weights(self) -> PointwiseTable | None:
+        """Weights from the table; None while nothing is corrected."""
         if self._why_not():
-            return Plain()
+            return None
         density = self.unlabelled / self.unlabelled.sum()
         return PointwiseTable(table=self.table.clone(), tau_plus=float((density * self.table).sum()))
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
         """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
-        reading, anchors = self.read(pairs), len(pairs.query)
+        weights, anchors = self._weights(), len(pairs.query)
         seen = torch.zeros(anchors, 2 * BINS + 3, device=pairs.query.device)
         for start in range(0, anchors, ANCHORS):
             rows = slice(start, min(start + ANCHORS, anchors))
-            self._count(self._some(pairs.rows(rows)).comparison(), reading, seen[rows])
+            self._count(self._some(pairs.rows(rows)).comparison(), weights, seen[rows])
         return seen if pairs.copies is None else seen.mul_(pairs.copies[:, None])
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:  # noqa: ARG002
@@ -169,14 +173,16 @@ class RatioState(CorrectionState):
             period=0,
         )
 
-    def _count(self, comparison: Comparison, reading: Correction, seen: Float[Tensor, "anchor number"]) -> None:
+    def _count(
+        self, comparison: Comparison, weights: PointwiseTable | None, seen: Float[Tensor, "anchor number"]
+    ) -> None:
         """Fill in the rows of `see` for these anchors, which are zeros."""
         positive, unlabelled, removed = seen.split([BINS, BINS, 3], dim=1)
         _add_counts(positive, bins_of(comparison.positive, comparison, BINS), comparison.positive_mask)
         _add_counts(unlabelled, bins_of(comparison.unlabelled, comparison, BINS), comparison.mask)
         removed[:, 2] = 1
-        if isinstance(reading, PointwiseTable):
-            _, removed[:, 0], removed[:, 1] = reading.removal(comparison)
+        if weights is not None:
+            _, removed[:, 0], removed[:, 1] = weights.removal(comparison)
 
 
 def _add_counts(

@@ -62,7 +62,6 @@ LOSSES: dict[str, Callable[..., ContrastiveLoss]] = {
     "OracleLoss": OracleLoss,
     "SupConLoss": SupConLoss,
 }
-WITH_LABELS = ("OracleLoss", "SupConLoss")
 
 Differences = dict[str, list[float]]
 """By loss and form, the relative difference of each comparison; infinite if most anchors were floored."""
@@ -236,8 +235,9 @@ CASES = (
 def compare_losses() -> Differences:
     """Compare all losses in all cases; a memory bank holds no labels, so losses that need them have no such case."""
     found: Differences = {}
-    for name in LOSSES:
-        found |= compare_loss(name, [case for case in CASES if not (case.remembered and name in WITH_LABELS)])
+    for name, make in LOSSES.items():
+        labelled = "labels" in make().accepts  # These losses have no memory bank.
+        found |= compare_loss(name, [case for case in CASES if not (case.remembered and labelled)])
     return found
 
 
@@ -277,9 +277,7 @@ def _loss_and_gradient(
     encoder.zero_grad()
     # All views in one pass: DistributedDataParallel expects one forward pass for each backward pass.
     encoded = encoder(views.flatten(0, 1)).chunk(len(views))
-    unused = ("groups",) if isinstance(loss, SupConLoss) else () if isinstance(loss, OracleLoss) else ("labels",)
-    known = {name: values for name, values in known.items() if name not in unused}
-    value: Tensor = loss(*encoded, **known)
+    value: Tensor = loss(*encoded, **{name: values for name, values in known.items() if name in loss.accepts})
     # Not autograd.grad: DistributedDataParallel averages the gradients that backward() stores in the parameters.
     value.sum().backward()
     gradients = [leaf.grad.flatten() for leaf in encoder.parameters() if leaf.grad is not None]

@@ -8,7 +8,7 @@ from torch import nn
 
 from pucl import processes
 from pucl.config import choose
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import check_temperature, pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind

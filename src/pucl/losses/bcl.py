@@ -1,7 +1,7 @@
 """The loss with Bayesian weights."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import BCL
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

@@ -1,7 +1,7 @@
 """The losses that find hidden positives by themselves."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import Auto, Clusters
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

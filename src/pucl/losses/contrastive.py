@@ -10,7 +10,7 @@ from pucl import processes
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import check_some_differ
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, check_settings, corrected_loss, reduce
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import GROUPS_MEAN, check_ids, check_temperature, pair_up, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch, user_level
@@ -65,6 +65,9 @@ class ContrastiveLoss(nn.Module):
     After a call, ``last`` holds its `Outcome`: the share of floored anchors, tau', mean similarities. The first call
     with more than half of the anchors at the floor gives a `FlooredWarning`.
     """
+
+    accepts: tuple[str, ...] = ("ids", "groups")
+    """The keywords that a call takes beside the views."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The debiased losses, DEB and HCL."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import Debiased, Hard
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

@@ -1,7 +1,7 @@
 """The loss with a learnt threshold for each sample."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import GloFND
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

@@ -7,7 +7,7 @@ import torch
 from pucl import processes
 from pucl.contrast.knowledge import check_form, with_false_negatives_attracted, without_false_negatives
 from pucl.contrast.loss import ObjectiveName, Outcome, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import check_ids, check_temperature
 from pucl.contrast.pairs import AttractingForm, Pairs
 from pucl.corrections import Hard
@@ -28,6 +28,8 @@ class OracleLoss(ContrastiveLoss):
         >>> labels = torch.tensor([0, 1, 2, 0])
         >>> loss = OracleLoss()(torch.randn(4, 16), torch.randn(4, 16), labels=labels)
     """
+
+    accepts: tuple[str, ...] = ("ids", "groups", "labels")
 
     def __init__(
         self,
@@ -110,6 +112,8 @@ class SupConLoss(OracleLoss):
         >>> labels = torch.tensor([0, 1, 2, 0])
         >>> loss = SupConLoss()(torch.randn(4, 16), torch.randn(4, 16), labels=labels)
     """
+
+    accepts: tuple[str, ...] = ("ids", "labels")  # No groups: a class is one.
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """InfoNCE without a correction."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import Plain
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

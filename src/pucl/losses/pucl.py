@@ -1,7 +1,7 @@
 """The loss with positive-unlabelled correction."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import PUCL, Debiased
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

@@ -1,7 +1,7 @@
 """InfoNCE with weights from histograms of similarities."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import Ratio
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

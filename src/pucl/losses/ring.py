@@ -1,7 +1,7 @@
 """InfoNCE over a band of ranks."""
 
 from pucl.contrast.loss import ObjectiveName, Reduction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.corrections import Ring
 from pucl.losses.contrastive import ContrastiveLoss, MemoryBankSize
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pucl.config import NOT_TRAINED, ORACLES, RunConfig
 from pucl.contrast.correction import Correction, CorrectionState
 from pucl.contrast.pairs import Pairs
-from pucl.contrast.pointwise import Pointwise
 from pucl.data.npz import read_npz_arrays
 from pucl.modality import EmbeddedSamples
 from pucl.shapes import Tensor
@@ -39,7 +38,7 @@ def kept_state(
         embedded: The samples whose embeddings are kept.
     """
     same = embedded.count == samples and np.array_equal(_or_none(labels), _or_none(embedded.labels))
-    if state is None or not same or not isinstance(_reading(state, torch.arange(2)), Pointwise):
+    if state is None or not same or not _reading(state, torch.arange(2)).of_samples:
         return {}
     return {
         PREFIX + name: buffer.cpu().numpy()
@@ -88,12 +87,12 @@ def posterior_of(
     """
     ids = torch.from_numpy(samples)
     reading = _reading(state, ids)
-    if not isinstance(reading, Pointwise):
-        return None
     found = []
     for start in range(0, len(ids), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        hidden = reading.hidden(_pairs(ids[rows], ids).comparison())
+        hidden = reading.hidden(_pairs(ids[rows], ids).comparison()) if reading.of_samples else None
+        if hidden is None:
+            return None
         found.append(hidden.gather(1, torch.from_numpy(neighbours[rows])))
     r: NDArray[np.float32] = torch.cat(found).clamp(0, 1).numpy().astype(np.float32)
     return r

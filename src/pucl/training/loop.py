@@ -16,7 +16,7 @@ from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import with_false_negatives_attracted, with_groups, without_false_negatives
 from pucl.contrast.loss import ObjectiveName, Outcome, corrected_loss
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.devices import Precision, denormals_flushed, seed_draws
@@ -60,7 +60,7 @@ class Plan:
         warmup_epochs: Epochs in which the learning rate rises from 0.
         clip: Clip gradients to this norm; None: off.
         seed: Seed of order, views and draws. The same seed gives the same training.
-        floor: Smallest value of the estimate over negatives; see `pucl.contrast.objectives`.
+        floor: Smallest value of the estimate over negatives; see `pucl.contrast.objective.Floor`.
         precision: Number format of encoder and head. Losses are always computed in float32.
         keep_rest: Whether an epoch ends with a smaller batch of the remaining samples, at least two for each process,
             as is usual for graphs. Otherwise an epoch leaves these samples out.

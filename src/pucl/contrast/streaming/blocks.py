@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from pucl.contrast.averages import Averages
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import Objective, average_unlabelled
+from pucl.contrast.objective import Objective, average_unlabelled
 from pucl.contrast.pairs import Pairs
 from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor

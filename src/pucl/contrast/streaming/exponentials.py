@@ -15,19 +15,22 @@ from typing import Any
 
 import torch
 
+from pucl.contrast.correction import Correction
+from pucl.contrast.objective import TileSums, Tiling
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import tiles
 from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
 from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
-from pucl.shapes import Float, Tensor
+from pucl.shapes import Tensor
 
+PAYS_FROM = 1 << 17  # Number of logits from which tiles are faster than a matrix.
 SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are all normal float32 numbers.
 
 
-def average(pairs: Pairs, tilt: float) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""]]:
-    """Logarithms of the averages, the number of samples of each anchor, and the sum of all their logits."""
-    query, key, left = pairs.query, pairs.key, left_out(pairs)
+def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
+    """Logarithms of the averages, for weights that are exponentials."""
+    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), correction.tilt
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     scales = [1.0 + tilt, tilt] if tilt else [1.0]
     bounded = pairs.bound * scales[0] <= SAFE_EXPONENT
@@ -36,7 +39,11 @@ def average(pairs: Pairs, tilt: float) -> tuple[Float[Tensor, " anchor"], Float[
     # Mirrored, the gradient of the queries includes that of the keys.
     sums = log_sums(query, key.detach() if mirrored else key, scales, mirrored, bounded, *left)
     highest = sums[-1].detach()  # It cancels in the sums, and so do its gradients.
-    return highest + sums[0] - (sums[1] if tilt else count.clamp_min(1).log()), count, logit_sum
+    average = highest + sums[0] - (sums[1] if tilt else count.clamp_min(1).log())
+    return TileSums(average, count, logit_sum)
+
+
+TILING = Tiling(tile_sums, pays_from=PAYS_FROM)
 
 
 @torch.library.custom_op("pucl::log_sums", mutates_args=())

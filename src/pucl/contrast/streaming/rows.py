@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from pucl.contrast.correction import Correction
+from pucl.contrast.objective import TileSums, Tiling
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import cutoff, tiles
 from pucl.contrast.streaming.gradients import run_backward, save_inputs, zero_gradients
 from pucl.contrast.streaming.tiles import LeftOut, left_out
-from pucl.shapes import Float, Tensor
+from pucl.shapes import Tensor
 
-WHOLE_ROWS = (
-    1 << 19
-)  # Logits in a tile of whole rows, 2 MiB of float32: with smaller tiles, threads wait for each other.
+PAYS_FROM = 1 << 16  # Fewer logits than for other tiles: slopes are computed in the forward pass.
+WHOLE_ROWS = 1 << 19  # Logits in a tile, 2 MiB of float32: with smaller tiles, threads wait for each other.
 KEPT = 1 << 26  # Largest size in bytes of stored slopes; 131,000 nodes with 128 graphs.
 
 
@@ -27,18 +28,19 @@ def fit(pairs: Pairs) -> bool:
     return pairs.own is not None and len(pairs.key) <= tiles.TILE
 
 
-def average(
-    pairs: Pairs, tilt: float
-) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""], Float[Tensor, "anchor 1"]]:
-    """The averages, the number of samples of each anchor, the sum of all their logits, and the positives' logits."""
+def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
+    """The averages, for weights that are exponentials, and the positives' logits."""
     query, key, left = pairs.query, pairs.key, left_out(pairs)
     wanted = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
     keep = wanted and len(query) * len(key) * query.element_size() <= KEPT
     rows = softplus_rows_operator if torch.compiler.is_compiling() else SoftplusRows.apply
     averages, positive, count, logit_sum, _ = rows(  # type: ignore[no-untyped-call]
-        query, key, pairs.own, tilt, left.query_ids, left.key_ids, left.mask, keep
+        query, key, pairs.own, correction.tilt, left.query_ids, left.key_ids, left.mask, keep
     )
-    return averages, count, logit_sum, positive[:, None]
+    return TileSums(averages, count, logit_sum, positive[:, None])
+
+
+TILING = Tiling(tile_sums, pays_from=PAYS_FROM)
 
 
 def softplus_rows(

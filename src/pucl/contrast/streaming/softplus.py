@@ -9,21 +9,26 @@ from typing import Any
 
 import torch
 
+from pucl.contrast.correction import Correction
+from pucl.contrast.objective import TileSums, Tiling
 from pucl.contrast.pairs import Pairs
 from pucl.contrast.streaming import cutoff, tiles
-from pucl.contrast.streaming.exponentials import SAFE_EXPONENT
+from pucl.contrast.streaming.exponentials import PAYS_FROM, SAFE_EXPONENT
 from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
 from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
-from pucl.shapes import Float, Tensor
+from pucl.shapes import Tensor
 
 
-def average(pairs: Pairs, tilt: float) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""]]:
-    """The averages, the number of samples of each anchor, and the sum of all their logits."""
-    query, key, left = pairs.query, pairs.key, left_out(pairs)
+def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
+    """The averages, for weights that are exponentials."""
+    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), correction.tilt
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     bounded = pairs.bound * tilt <= SAFE_EXPONENT
-    return softplus_averages(query, key, count, tilt, bounded, *left)[0], count, logit_sum
+    return TileSums(softplus_averages(query, key, count, tilt, bounded, *left)[0], count, logit_sum)
+
+
+TILING = Tiling(tile_sums, pays_from=PAYS_FROM)
 
 
 @torch.library.custom_op("pucl::softplus_averages", mutates_args=())

@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
+from pucl.contrast.correction import Correction
+from pucl.contrast.objective import TileSums, Tiling
 from pucl.contrast.pairs import Pairs
-from pucl.contrast.pointwise import PointwiseTable
 from pucl.contrast.streaming import tiles
-from pucl.contrast.streaming.exponentials import SAFE_EXPONENT
+from pucl.contrast.streaming.exponentials import PAYS_FROM, SAFE_EXPONENT
 from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
 from pucl.contrast.streaming.tiles import LeftOut, left_out
 from pucl.contrast.streaming.totals import pair_totals
-from pucl.shapes import Float, Tensor
+from pucl.shapes import Tensor
 
 PADS = 2  # Entries that are repeated at each end of the table.
 NEAREST, ZEROS = 1, 0  # Numbers of these modes in torch's operator.
@@ -30,29 +31,31 @@ def fit(pairs: Pairs) -> bool:
     return pairs.shared and not (isinstance(pairs.lowest, float) and pairs.lowest == -math.inf)
 
 
-def average(
-    pairs: Pairs, correction: PointwiseTable
-) -> tuple[Float[Tensor, " anchor"], Float[Tensor, " anchor"], Float[Tensor, ""], Float[Tensor, " anchor"]]:
-    """Logarithms of the averages, the number of samples of each anchor, and the sum of all their logits.
-
-    The last result is the number of samples again, but 0 for an anchor whose weights are all zero.
-    """
+def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
+    """Logarithms of the averages, for a correction that has a `weight_table`."""
+    if correction.weight_table is None:
+        raise TypeError(f"weights are looked up in a table: {type(correction).__name__} has none")
+    table, most = correction.weight_table
     query, key, left = pairs.query, pairs.key, left_out(pairs)
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     bounded = pairs.bound <= SAFE_EXPONENT
     mirrored = pairs.symmetric and bounded and left.mask is None
-    table = correction.table.to(query)
+    table = table.to(query)
     temperature = torch.as_tensor(pairs.temperature, dtype=query.dtype, device=query.device).detach()
     sums = pointwise_sums(query, key.detach() if mirrored else key, table, temperature, mirrored, bounded, *left)
     plain, removed, hidden, highest = sums.unbind()
     share = removed.detach() / torch.where(plain > 0, plain, 1.0).detach()
     scale = torch.ones_like(share)
-    if correction.most < 1:
-        scale = correction.most / share.clamp_min(correction.most or torch.finfo(share.dtype).tiny)
+    if most < 1:
+        scale = most / share.clamp_min(most or torch.finfo(share.dtype).tiny)
     total, weight = plain - scale * removed, count - scale * hidden.detach()
     some = (total > 0) & (weight > 0)
     log_average = torch.where(some, total, 1.0).log() - torch.where(some, weight, 1.0).log() + highest.detach()
-    return torch.where(some, log_average, 0.0), count, logit_sum, count.masked_fill(~some, 0.0)
+    average = torch.where(some, log_average, 0.0)
+    return TileSums(average, count, logit_sum, weighed=count.masked_fill(~some, 0.0))
+
+
+TILING = Tiling(tile_sums, pays_from=PAYS_FROM)
 
 
 @torch.library.custom_op("pucl::pointwise_sums", mutates_args=())

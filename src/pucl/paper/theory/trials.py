@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from pucl.contrast.loss import corrected_loss
-from pucl.contrast.objectives import softplus
+from pucl.contrast.objective import softplus
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Plain
 from pucl.functional import pair_up
