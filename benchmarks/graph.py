@@ -15,7 +15,7 @@ from benchmarks.options import Settings, option
 from benchmarks.report import Report, Row, figure
 from benchmarks.svm import SVMProtocol, SVMRow, measure_svm
 from benchmarks.timing import MOST, interleave, torch_threads
-from pucl.config import RunConfig, SettingValue, choose
+from pucl.config import RunConfig, SettingValue, check_known
 from pucl.corrections import CORRECTIONS
 from pucl.devices import usable_cores
 from pucl.evaluation.folds import FOLDS, can_be_folded, need_folds
@@ -68,7 +68,7 @@ class GraphSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.corrections:
-            choose("correction", name, tuple(CORRECTIONS))
+            check_known("correction", name, tuple(CORRECTIONS))
         if not (self.training or self.svm):
             raise ValueError("training and evaluation are what is measured: expected one of them or both, got neither")
 

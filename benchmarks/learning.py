@@ -15,7 +15,7 @@ from benchmarks.report import Figures, Spread, figure, spread_of
 from benchmarks.steps import with_leaves
 from benchmarks.timing import interleave
 from pucl.contrast.correction import Correction
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Auto, Plain
@@ -133,4 +133,4 @@ def epoch_of(samples: int, batch: int) -> Iterator[Pairs]:
 
 def run_loss(pairs: Pairs, correction: Correction) -> None:
     """Forward and backward of the loss of a step, from embeddings to their gradients."""
-    corrected_loss(with_leaves(pairs), correction).loss.mean().backward()
+    outcome_of(with_leaves(pairs), correction).loss.mean().backward()

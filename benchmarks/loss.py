@@ -17,7 +17,7 @@ from benchmarks.memory import Step, available_memory, peak_in_child
 from benchmarks.options import Settings, option
 from benchmarks.report import Figures, Report, Row
 from benchmarks.timing import interleave, torch_threads
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.contrast.streaming import TILE
 from pucl.devices import usable_cores
 from pucl.losses import (
@@ -106,7 +106,7 @@ class LossSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.losses:
-            choose("loss", name, LOSSES)
+            check_known("loss", name, LOSSES)
 
 
 @dataclass(frozen=True, kw_only=True)

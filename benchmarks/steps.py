@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairs import Pairs
 from pucl.shapes import Tensor
 from pucl.training.framework import Batch
@@ -42,7 +42,7 @@ def repeat_loss(comparisons: list[Pairs], training: Training[Any]) -> list[Pairs
     losses = []
     for pairs in leaves:
         correction = training.correction if training.learnt is None else training.learnt.read(pairs)
-        outcome = corrected_loss(pairs, correction, objective=training.plan.objective, floor=training.plan.floor)
+        outcome = outcome_of(pairs, correction, objective=training.plan.objective, floor=training.plan.floor)
         losses.append(outcome.loss.mean())
     torch.stack(losses).sum().backward()
     return leaves

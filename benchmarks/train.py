@@ -20,7 +20,7 @@ from benchmarks.report import Report, Row, figure
 from benchmarks.steps import Seen, repeat_loss, watch
 from benchmarks.timing import MOST, interleave, torch_threads
 from benchmarks.views import ViewsCost, measure_views
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.contrast.correction import Correction
 from pucl.corrections import PUCL, Plain
 from pucl.devices import usable_cores
@@ -65,10 +65,10 @@ class TrainSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.frameworks:
-            choose("framework", name, FRAMEWORKS)
+            check_known("framework", name, FRAMEWORKS)
         for name in self.encoders:
             if ":" not in name:
-                choose("encoder", name, tuple(ARCHITECTURES))
+                check_known("encoder", name, tuple(ARCHITECTURES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,9 +237,9 @@ def make_steps(training: Training[Tensor], views: int) -> dict[str, Step]:
     steps: dict[str, Step] = {"step": training.advance, "encoder": bare.run}
     if all(isinstance(call.encoder, ResNet) for call in calls):
         steps["encoder_plain_format"] = lambda: bare.run_in(torch.contiguous_format)
-    recipe_of_views: Any = training.framework.views
+    augmentation: Any = training.framework.views
     return steps | {
-        "views": lambda: [recipe_of_views.see(seen.batch) for _ in range(views)],
+        "views": lambda: [augmentation.see(seen.batch) for _ in range(views)],
         "loss": lambda: repeat_loss(seen.comparisons, training),
         "optimiser": training.optimiser.step,
     }

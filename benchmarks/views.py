@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.report import Spread
 from benchmarks.timing import interleave, torch_threads
-from pucl.images.views.recipes import GREY, JITTER, JITTERED, MEAN, RATIO, SIGMA, STD, SimCLRViews
+from pucl.images.views.augmentations import GREY, JITTER, JITTERED, MEAN, RATIO, SIGMA, STD, SimCLRViews
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -64,7 +64,7 @@ def measure_views(batch: int, size: int, *, seconds: float, threads: int) -> Vie
     """
     if importlib.util.find_spec("PIL") is None:
         raise ModuleNotFoundError("views are timed against Pillow, which is not installed: pip install pillow")
-    recipe = SimCLRViews(size=size)
+    augmentation = SimCLRViews(size=size)
     generator = torch.Generator().manual_seed(SEED)
     images = torch.randint(256, (batch, 3, size, size), generator=generator, dtype=torch.uint8)
     pictures = images.permute(0, 2, 3, 1).contiguous().numpy()
@@ -72,9 +72,9 @@ def measure_views(batch: int, size: int, *, seconds: float, threads: int) -> Vie
     with torch_threads(threads):
         timings = interleave(
             {
-                "ours": lambda: recipe(images, generator),
-                "pillow": lambda: make_with_pillow(pictures, recipe, usual),
-                "lean": lambda: make_with_pillow(pictures, recipe, lean),
+                "ours": lambda: augmentation(images, generator),
+                "pillow": lambda: make_with_pillow(pictures, augmentation, usual),
+                "lean": lambda: make_with_pillow(pictures, augmentation, lean),
             },
             seconds=seconds,
         )
@@ -143,35 +143,35 @@ class Lean:
         return torch.from_numpy(pixels.transpose(2, 0, 1))
 
 
-def make_with_pillow(pictures: NDArray[np.uint8], recipe: SimCLRViews, way: Usual | Lean) -> torch.Tensor:
+def make_with_pillow(pictures: NDArray[np.uint8], augmentation: SimCLRViews, way: Usual | Lean) -> torch.Tensor:
     """One view of each picture [batch, height, width, 3], one picture after the other, normalised and stacked."""
     from PIL import Image  # noqa: PLC0415 (an extra)
 
-    views = [way.to_tensor(_view(Image.fromarray(picture), recipe, way)) for picture in pictures]
+    views = [way.to_tensor(_view(Image.fromarray(picture), augmentation, way)) for picture in pictures]
     return torch.stack(views)
 
 
-def _view(image: "Image", recipe: SimCLRViews, way: Usual | Lean) -> "Image":
+def _view(image: "Image", augmentation: SimCLRViews, way: Usual | Lean) -> "Image":
     from PIL import ImageFilter  # noqa: PLC0415
     from PIL.Image import Resampling, Transpose  # noqa: PLC0415
 
-    size = (recipe.size, recipe.size)
-    image = image.crop(_box(image.size, recipe, way)).resize(size, Resampling.BILINEAR)
-    if way.uniform(0, 1) < recipe.flip:
+    size = (augmentation.size, augmentation.size)
+    image = image.crop(_box(image.size, augmentation, way)).resize(size, Resampling.BILINEAR)
+    if way.uniform(0, 1) < augmentation.flip:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
     if way.uniform(0, 1) < JITTERED:
         image = _jitter(image, way)
     if way.uniform(0, 1) < GREY:
         image = image.convert("L").convert("RGB")
-    if way.uniform(0, 1) < recipe.blur:
+    if way.uniform(0, 1) < augmentation.blur:
         image = image.filter(ImageFilter.GaussianBlur(way.uniform(*SIGMA)))
     return image
 
 
-def _box(size: tuple[int, int], recipe: SimCLRViews, way: Usual | Lean) -> tuple[int, int, int, int]:
+def _box(size: tuple[int, int], augmentation: SimCLRViews, way: Usual | Lean) -> tuple[int, int, int, int]:
     width, height = size
     for _ in range(10):
-        area = width * height * way.uniform(recipe.crop, 1)
+        area = width * height * way.uniform(augmentation.crop, 1)
         aspect = math.exp(way.uniform(*map(math.log, RATIO)))
         wide, tall = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < wide <= width and 0 < tall <= height:

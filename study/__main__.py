@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pucl import signals
 from pucl.commands.experiments import add_experiment, finish, print_table
-from pucl.config import PLAIN, check_once, choose
+from pucl.config import PLAIN, check_known, check_once
 from pucl.texts import say
 from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, final_part
 
@@ -47,9 +47,9 @@ def _run(arguments: argparse.Namespace) -> int:
     check_once("rows are what is compared", rows)
     check_once("parts are frameworks with data", parts)
     for part in parts:
-        choose("part", part, SUBJECTS)
+        check_known("part", part, SUBJECTS)
     for row in rows:
-        choose("row", row, ROWS)
+        check_known("row", row, ROWS)
     if PLAIN not in rows:
         raise ValueError(f"all rows are compared with {PLAIN}: expected it among the rows, got {', '.join(rows)}")
     subjects = [SUBJECTS[part] for part in parts]

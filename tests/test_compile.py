@@ -68,7 +68,7 @@ def test_a_compiled_step_is_the_step(
 GRAPHS = """
 import torch
 from dataclasses import replace
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import Hard
 torch.set_num_threads(1)
@@ -79,7 +79,7 @@ for temperature, streaming, beta in ((None, False, 0.0), (0.5, False, 0.0), (Non
         pairs = pairs if streaming else replace(pairs, group=graph_of)
         objective = "jensen_shannon" if temperature is None else "infonce"
         correction = Hard(tau_plus=0.3, beta=beta)
-        return corrected_loss(pairs, correction, objective=objective, streaming=streaming).loss.mean()
+        return outcome_of(pairs, correction, objective=objective, streaming=streaming).loss.mean()
     outcomes = []
     for step in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True)):
         torch.manual_seed(0)

@@ -19,7 +19,7 @@ LAYERS = [
     {"functional", "together", "floored"},
     {"pairs"},
     {"losses", "adapters", "evaluation", "training"},
-    {"config"},
+    {"config", "recipe"},
     {"modality"},
     {"images", "graphs", "text"},
     {"modalities"},

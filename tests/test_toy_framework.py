@@ -20,6 +20,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.kind import FrameworkKind, encoder_and_views
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.runs.trained import read_weights
 from pucl.settings import setting
 from pucl.training.framework import Batch, Framework
@@ -72,7 +73,7 @@ class Toy(Framework[Any]):
             self._pending = None
 
 
-TOY = FrameworkKind(config=ToyConfig, build=Toy, reference={"learning_rate": 0.002})
+TOY = FrameworkKind(config=ToyConfig, build=Toy, recipes=Recipes(reference={"learning_rate": 0.002}))
 
 
 @pytest.fixture(scope="module", autouse=True)

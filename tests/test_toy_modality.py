@@ -35,6 +35,7 @@ from pucl.modality import (
     Progress,
     ShownSamples,
 )
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.training.framework import Batch, Framework
 from small_runs import assert_same_bits
@@ -283,7 +284,7 @@ TEXTS = Modality(
     make_encoder=make_encoder,
     probed_on="the second half of the texts",
     labels_needed="in both halves",
-    first_look={"topics": {"epochs": 4, "batch_size": 16, "dim": 8, "learning_rate": 0.01}},
+    recipes=Recipes(first_look={"topics": {"epochs": 4, "batch_size": 16, "dim": 8, "learning_rate": 0.01}}),
 )
 
 

@@ -122,12 +122,12 @@ class RunConfig:
             value = getattr(self, each.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{each.name} is a number: expected a finite one, got {value}")
-        choose("correction", self.correction, row_names())
-        choose("precision", self.precision, PRECISIONS)
-        choose("schedule", self.schedule, SCHEDULES)
+        check_known("correction", self.correction, row_names())
+        check_known("precision", self.precision, PRECISIONS)
+        check_known("schedule", self.schedule, SCHEDULES)
         check_plan(self.epochs, self.batch_size, self.clip)
         check_optimiser(self.optimiser, self.learning_rate, self.momentum, self.weight_decay)
-        choose("objective", self.objective, OBJECTIVES)
+        check_known("objective", self.objective, OBJECTIVES)
         check_floor(self.floor, self.objective)
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is where random numbers start: expected 0 or more, below 2^63, got {self.seed}")
@@ -160,7 +160,7 @@ class RunConfig:
                 return {name: probe for name, probe in fitting.items() if probe.by_default and probe.installed}
             names = self.probes.split(",")
         for name in names:
-            choose("probe", name, fitting)
+            check_known("probe", name, fitting)
         return {name: fitting[name] for name in names}
 
     def measured_numbers(self) -> list[str]:
@@ -181,7 +181,7 @@ class RunConfig:
     def make_correction(self) -> Correction:
         """The correction with its settings; the oracle and the untrained encoder correct nothing."""
         for name in self.settings:
-            choose(f"setting of {self.correction}", name, settings_of(self.correction))
+            check_known(f"setting of {self.correction}", name, settings_of(self.correction))
         if self.correction in (*NOT_TRAINED, ATTRACTING_ORACLE):
             return Plain()
         kind = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
@@ -288,7 +288,7 @@ def check_once(meaning: str, names: Sequence[str]) -> None:
         raise ValueError(f"{meaning}: expected at least one, each once, got {', '.join(names) or 'none'}")
 
 
-def choose(meaning: str, name: str, known: Any) -> None:
+def check_known(meaning: str, name: str, known: Any) -> None:
     """Refuse a name that is not among the known ones, and say which was probably meant."""
     if name not in known:
         raise ValueError(

@@ -162,7 +162,7 @@ def corrected_loss(
         >>> outcome = corrected_loss(pair_views([torch.randn(8, 16), torch.randn(8, 16)]), PUCL(alpha=0.12, c=0.1))
         >>> loss, share = outcome.loss.mean(), outcome.floored
     """
-    outcome = contrast.corrected_loss(
+    outcome = contrast.outcome_of(
         pairs, correction, objective=objective, floor=floor, streaming=streaming, expected=expected
     )
     _floor_watch.look(outcome)

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from pucl.contrast.embeddings import SHORTEST
+from pucl.contrast.knowledge import UNKNOWN
 from pucl.shapes import Float, Int, Tensor
-
-UNKNOWN = -1  # The id of an embedding whose sample is not known, and the group of one that is in none.
 
 
 class Remembered(NamedTuple):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from pucl.config import RunConfig
 from pucl.data.source import Source
+from pucl.recipe import Recipes
 from pucl.training.framework import Batch, Framework
 from pucl.training.loop import SampleSet
 
@@ -259,8 +260,7 @@ class Modality:
             the caller gave, or None.
         probed_on: What accuracies are measured on, in words.
         labels_needed: Which labels this takes, in words.
-        recipes: By recipe (``"paper"``, ``"small"``): settings that all frameworks change.
-        first_look: By data: settings of a first look.
+        recipes: The settings that its runs start from, where they differ from the defaults.
         extra_rows: Rows of a comparison beside those that all modalities have.
         side_by_side: Whether runs are so small that several are best run at a time.
         most_maps: Maps of embeddings that a page has at most.
@@ -283,8 +283,7 @@ class Modality:
     make_encoder: Callable[[Any, Any, EncoderSource | None], nn.Module] | None = None
     probed_on: str
     labels_needed: str
-    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    first_look: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    recipes: Recipes = field(default_factory=Recipes)
     extra_rows: tuple[str, ...] = ()
     side_by_side: bool = False
     most_maps: int = 8

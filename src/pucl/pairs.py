@@ -102,8 +102,8 @@ def components(rows: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
     ends = [number.setdefault(element, len(number)) for row in rows for element in row]
     starts = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     size = len(rows) + len(number)
-    places = starts, np.array(ends, dtype=np.int64) + len(rows)
-    edges = coo_array((np.ones(len(ends), dtype=np.int8), places), (size, size))
+    coordinates = starts, np.array(ends, dtype=np.int64) + len(rows)
+    edges = coo_array((np.ones(len(ends), dtype=np.int8), coordinates), (size, size))
     _, component = connected_components(edges, directed=False)
     return np.asarray(component[: len(rows)], dtype=np.int64)
 

@@ -20,7 +20,7 @@ from benchmarks.report import Figures
 from benchmarks.steps import repeat_loss
 from benchmarks.timing import FEWEST, MOST
 from benchmarks.train import BareEncoder, TrainReport, TrainRow, make_steps, make_training, take_step
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.training.loop import Training
 
 CONTENDERS = {"step", "encoder", "encoder_plain_format", "views", "loss", "optimiser"}
@@ -154,7 +154,7 @@ def test_repeated_loss_is_forward_and_backward_of_all_comparisons() -> None:
     for pairs, original in zip(repeat_loss(comparisons, training), comparisons, strict=True):
         query = original.query.detach().clone().requires_grad_()
         fixed = replace(original, query=query, key=original.key.detach(), positive=original.positive.detach())
-        corrected_loss(fixed, training.correction).loss.mean().backward()
+        outcome_of(fixed, training.correction).loss.mean().backward()
         torch.testing.assert_close(query.grad, pairs.query.grad)
         assert pairs.key.grad is None  # Entries of a bank are no part of a graph.
 

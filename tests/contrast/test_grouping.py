@@ -9,7 +9,7 @@ from torch import Tensor
 
 from oracles import softplus
 from pucl.contrast.averages import Averages, pool, sum_groups
-from pucl.contrast.loss import ObjectiveName, conclude, corrected_loss
+from pucl.contrast.loss import ObjectiveName, conclude, outcome_of
 from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
@@ -55,7 +55,7 @@ def test_against_loops(group: Tensor, tau: float, streaming: bool) -> None:
     shares = set()
     for seed in range(4):
         local, whole = make(seed=seed)
-        outcome = corrected_loss(
+        outcome = outcome_of(
             grouped(local, whole, group), Debiased(tau_plus=tau), objective="jensen_shannon", streaming=streaming
         )
         expected, floored = loop(local, whole, group.tolist(), tau)
@@ -69,8 +69,8 @@ def test_against_loops(group: Tensor, tau: float, streaming: bool) -> None:
 @pytest.mark.parametrize("group", [GRAPH_OF, torch.zeros_like(GRAPH_OF)])
 def test_without_odds_groups_do_not_matter_to_jensen_shannon(objective: ObjectiveName, group: Tensor) -> None:
     local, whole = make(0.3)
-    alone = corrected_loss(pair_local_global(local, whole, GRAPH_OF), Plain(), objective=objective).loss.mean()
-    together = corrected_loss(grouped(local, whole, group), Plain(), objective=objective).loss.mean()
+    alone = outcome_of(pair_local_global(local, whole, GRAPH_OF), Plain(), objective=objective).loss.mean()
+    together = outcome_of(grouped(local, whole, group), Plain(), objective=objective).loss.mean()
     assert torch.allclose(alone, together) == (objective == "jensen_shannon")
 
 
@@ -78,8 +78,8 @@ def test_groups_of_one_are_no_groups() -> None:
     local, whole = make(0.3)
     for correction in (Plain(), Hard(tau_plus=0.1, beta=0.5), PUCL(alpha=0.2, c=0.1), Ring(lower=0.0, upper=0.7)):
         for objective in ("jensen_shannon", "infonce"):
-            alone = corrected_loss(pair_local_global(local, whole, GRAPH_OF), correction, objective=objective)
-            together = corrected_loss(grouped(local, whole, torch.arange(10)), correction, objective=objective)
+            alone = outcome_of(pair_local_global(local, whole, GRAPH_OF), correction, objective=objective)
+            together = outcome_of(grouped(local, whole, torch.arange(10)), correction, objective=objective)
             torch.testing.assert_close(together.loss, alone.loss)
 
 
@@ -94,7 +94,7 @@ def test_identities_hold_for_groups() -> None:
     ]
     for one, other in pairs:
         losses = [
-            corrected_loss(grouped(local, whole, GRAPH_OF), each, objective="jensen_shannon") for each in (one, other)
+            outcome_of(grouped(local, whole, GRAPH_OF), each, objective="jensen_shannon") for each in (one, other)
         ]
         assert float(losses[0].floored) < 1
         torch.testing.assert_close(losses[0].loss, losses[1].loss, rtol=1e-14, atol=1e-14)
@@ -105,7 +105,7 @@ def test_gradients(objective: ObjectiveName) -> None:
     local, whole = make(0.3)
 
     def loss(local: Tensor, whole: Tensor) -> Tensor:
-        return corrected_loss(
+        return outcome_of(
             grouped(local, whole, GRAPH_OF), Debiased(tau_plus=0.1), objective=objective, streaming=False
         ).loss.mean()
 
@@ -114,10 +114,8 @@ def test_gradients(objective: ObjectiveName) -> None:
 
 def test_a_group_makes_up_for_members_below_the_floor() -> None:
     local, whole = make()
-    single = corrected_loss(
-        pair_local_global(local, whole, GRAPH_OF), Debiased(tau_plus=0.3), objective="jensen_shannon"
-    )
-    batch = corrected_loss(
+    single = outcome_of(pair_local_global(local, whole, GRAPH_OF), Debiased(tau_plus=0.3), objective="jensen_shannon")
+    batch = outcome_of(
         grouped(local, whole, torch.zeros_like(GRAPH_OF)), Debiased(tau_plus=0.3), objective="jensen_shannon"
     )
     assert 0 < float(single.floored) < 1
@@ -127,7 +125,7 @@ def test_a_group_makes_up_for_members_below_the_floor() -> None:
 def test_infonce_pools_the_exponentials() -> None:
     local, whole = make(0.3)
     pairs = grouped(local, whole, torch.zeros_like(GRAPH_OF))
-    outcome = corrected_loss(pairs, Plain(), objective="infonce")
+    outcome = outcome_of(pairs, Plain(), objective="infonce")
     scores = (local @ whole.T).tolist()
     others = [math.exp(s) for i, row in enumerate(scores) for g, s in enumerate(row) if g != int(GRAPH_OF[i])]
     negatives = 3 * sum(others) / len(others)

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.corrections import PUCL, Debiased, Plain
 from pucl.frameworks.infograph import InfoGraph, InfoGraphConfig, Share
 from pucl.graphs.graphset import GraphBatch
@@ -40,7 +40,7 @@ def test_nodes_meet_all_other_graphs(share: Share) -> None:
     counting = pairs.counting()
     assert counting is not None
     assert counting.sum(dim=1).tolist() == [2] * nodes
-    outcome = corrected_loss(pairs, Debiased(tau_plus=0.1), objective="jensen_shannon")
+    outcome = outcome_of(pairs, Debiased(tau_plus=0.1), objective="jensen_shannon")
     assert len(outcome.loss) == {"graph": 3, "node": nodes, "batch": 1}[share]
 
 
@@ -48,7 +48,7 @@ def test_cosines_with_a_temperature() -> None:
     (pairs,) = make(temperature=0.2).pairs(batch([1, 5, 200]))
     assert pairs.lowest == -5.0
     assert float(pairs.positive.detach().abs().max()) <= 5.0 + 1e-4
-    assert torch.isfinite(corrected_loss(pairs, PUCL(), objective="infonce").loss).all()
+    assert torch.isfinite(outcome_of(pairs, PUCL(), objective="infonce").loss).all()
 
 
 def test_features_are_those_of_the_encoder() -> None:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import pucl
 from pucl.cli import main
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.frameworks import build_framework
@@ -62,7 +62,7 @@ def build(config: PairsConfig) -> PairedTexts:
 
 
 def mean_loss(pairs: list[Pairs]) -> Tensor:
-    return torch.stack([corrected_loss(each, Plain()).loss.mean() for each in pairs]).mean()
+    return torch.stack([outcome_of(each, Plain()).loss.mean() for each in pairs]).mean()
 
 
 def write_pairs(path: Path, count: int = 40, *, labels: bool = False) -> Path:
@@ -106,7 +106,7 @@ def test_pairs_that_share_a_text_are_positives_of_each_other(groups: bool) -> No
         negative = sum(scores[anchor, each] for each in range(4) if each not in positives)
         total += sum(float(torch.log1p(negative / scores[anchor, each])) for each in positives) / len(positives) / 4
     (pairs,) = framework.pairs(make_batch(texts, [0, 1, 2, 3]))
-    assert corrected_loss(pairs, Plain()).loss.mean().item() == pytest.approx(total, rel=1e-5)
+    assert outcome_of(pairs, Plain()).loss.mean().item() == pytest.approx(total, rel=1e-5)
 
 
 @pytest.mark.slow

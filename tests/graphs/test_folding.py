@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pucl.contrast.compat import outcome_as_published
-from pucl.contrast.loss import ObjectiveName, corrected_loss
+from pucl.contrast.loss import ObjectiveName, outcome_of
 from pucl.contrast.pairing import pair_local_global
 from pucl.corrections import CORRECTIONS
 from pucl.data.errors import DataError
@@ -188,7 +188,7 @@ def test_loss_and_gradients_are_those_of_all_nodes(
         if objective == "hcl":
             outcome = outcome_as_published(pairs, reading)
         else:
-            outcome = corrected_loss(pairs, reading, objective=objective)
+            outcome = outcome_of(pairs, reading, objective=objective)
         outcome.loss.mean().backward()
         losses.append(outcome.loss.mean())
         floored.append(outcome.floored)
@@ -209,7 +209,7 @@ def test_copies_are_anchors_that_are_there_several_times() -> None:
         often = pair_local_global(local[every], whole, graph_of[every])
         if group:
             once, often = replace(once, group=graph_of), replace(often, group=graph_of[every])
-        means = [corrected_loss(pairs, rule, objective="jensen_shannon").loss.mean() for pairs in (once, often)]
+        means = [outcome_of(pairs, rule, objective="jensen_shannon").loss.mean() for pairs in (once, often)]
         torch.testing.assert_close(means[0], means[1])
 
 

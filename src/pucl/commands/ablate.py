@@ -25,7 +25,7 @@ from pucl.commands.experiments import (
     resources_of,
 )
 from pucl.commands.options import given, names
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.paper import ablations, graph_settings
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
 from pucl.paper.table1 import BUDGETS
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing runs, print the tables, draw the figure, and report the files."""
-    choose("ablation", arguments.subject, SUBJECTS)
+    check_known("ablation", arguments.subject, SUBJECTS)
     out = arguments.out or Path("runs") / f"ablate-{arguments.subject}{name_of_experiment(arguments)}"
     return (_run_graphs if arguments.subject == GRAPHS else _run_images)(arguments, out)
 

@@ -23,8 +23,9 @@ from pucl.config import NAMED_ROWS, ORACLES, UNTRAINED, SettingValue, settings_o
 from pucl.corrections import CORRECTIONS
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.kind import FrameworkKind
-from pucl.frameworks.recipes import RECIPES, config_class, modalities_of
+from pucl.frameworks.recipes import config_class, modalities_of
 from pucl.modality import Modality
+from pucl.recipe import RECIPES
 from pucl.settings import Setting, read_settings
 
 GROUPS = ("data", "views", "encoder", "loss", "correction", "optimisation", "evaluation", "run")
@@ -80,7 +81,7 @@ def add_frameworks(
         )
         add_own(groups, modalities)
         for each in settings:
-            text = _with_default(each.meaning, kind.reference.get(each.name, each.default))
+            text = _with_default(each.meaning, kind.recipes.reference.get(each.name, each.default))
             add_setting(groups[each.group or name], each, each.name, text)
         for each, text in _settings_of_corrections().values():
             add_setting(groups["correction"], each, f"setting_{each.name}", text)
@@ -135,10 +136,11 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
 
 def _about_defaults(kind: FrameworkKind, modalities: Iterable[Modality]) -> str:
     text = "Defaults are the settings of the reference program."
-    others = [name for name in RECIPES[1:] if getattr(kind, name) or any(each.recipes for each in modalities)]
+    halves = [kind.recipes, *(modality.recipes for modality in modalities)]
+    others = [name for name in RECIPES if name != "reference" and any(half.changes(name, "") for half in halves)]
     if others:
         text += f" --recipe {' or '.join(others)} starts from other settings."
-    if known := [name for modality in modalities for name in modality.first_look]:
+    if known := [name for half in halves for name in half.first_look]:
         text += f" On {', '.join(known)} the default is a short training, for a first look."
     return text
 

@@ -16,7 +16,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.files import check_folder, write_json
 from pucl.frameworks.recipes import known_names
 from pucl.progress import duration
@@ -48,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder("--json", arguments.json)
     wanted = dict(_pair(text) for text in arguments.where)
     for name in wanted:
-        choose("field of a run", name, known_names())
+        check_known("field of a run", name, known_names())
     if arguments.state is not None:
-        choose("state of a run", arguments.state, STATES)
+        check_known("state of a run", arguments.state, STATES)
     found = list(find_runs(arguments.directory))
     chosen = [each for each in found if each.matches(wanted) and arguments.state in (None, each.state)]
     if not chosen:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pucl.commands.experiments import add_experiment, finish, name_of_experiment, print_table
 from pucl.commands.options import given, names
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.paper import table1, table2
 from pucl.paper.graph_settings import VARIANTS
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing runs of the table, print it, and report the files."""
-    choose("table of the paper", arguments.number, ("1", "2"))
+    check_known("table of the paper", arguments.number, ("1", "2"))
     out = arguments.out or Path("runs") / f"table-{arguments.number}{name_of_experiment(arguments)}"
     chosen = given(arguments, "data", "rows", "seeds") | {"changes": given(arguments, "epochs"), "root": arguments.root}
     if arguments.number == "1":

@@ -1,4 +1,4 @@
-"""Pairs in, losses out: `corrected_loss` is the one function that every loss of pucl calls.
+"""Pairs in, losses out: `outcome_of` is the one function that every loss of pucl calls.
 
 The unlabelled samples of each anchor are averaged, from a matrix of all logits or by `streaming`. The objective then
 corrects the averages, applies the floor and takes the loss.
@@ -53,7 +53,7 @@ class Outcome:
         return brief_repr(self)
 
 
-def corrected_loss(
+def outcome_of(
     pairs: Pairs,
     correction: Correction,
     *,

@@ -75,9 +75,9 @@ class Groups(NamedTuple):
         groups, order = self.key.sort(stable=True)
         begin, end = (torch.searchsorted(groups, self.query, right=right) for right in (False, True))
         width = max(1, int((end - begin).max()))
-        places = begin[:, None] + torch.arange(width, device=order.device)
-        indices = order[places.clamp_max(len(order) - 1)]
-        return indices, (places < end[:, None]) & (self.key_rows[indices] != self.query_rows[:, None])
+        positions = begin[:, None] + torch.arange(width, device=order.device)
+        indices = order[positions.clamp_max(len(order) - 1)]
+        return indices, (positions < end[:, None]) & (self.key_rows[indices] != self.query_rows[:, None])
 
 
 def _times_found(wanted: Int[Tensor, " anchor"], among: Int[Tensor, " unlabelled"]) -> Int[Tensor, " anchor"]:
@@ -88,7 +88,7 @@ def _times_found(wanted: Int[Tensor, " anchor"], among: Int[Tensor, " unlabelled
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Pairs:
-    """Anchors, their positives and their unlabelled samples. Frameworks and losses make it; `corrected_loss` takes it.
+    """Anchors, their positives and their unlabelled samples. Frameworks and losses make it; `outcome_of` takes it.
 
     The logits of the unlabelled pairs are not computed yet: there may be too many to hold at once.
 

@@ -10,6 +10,7 @@ from math import inf
 import torch
 
 from pucl.contrast.correction import Correction, CorrectionState, ExtraPositives, StateReport, check_range
+from pucl.contrast.knowledge import UNKNOWN
 from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise
 from pucl.corrections.plain import Plain
@@ -37,7 +38,6 @@ MATES = 8  # Most mates that an anchor attracts in a step. All of them do the sa
 MEASURED = 1 << 7  # Keys up to which the removed share is measured for every anchor; beyond, for a part, to save time.
 
 PARTITIONS = 2 * len(RESOLUTIONS)
-UNKNOWN = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +269,8 @@ class RecentClusterState(ClusterState):
 
     def name_samples(self, batch: int) -> Int[Tensor, " batch"]:
         """Places in the ring; -1 for those of a batch that is larger than the ring."""
-        places = torch.arange(batch, device=self.place.device)
-        return torch.where(places < RECENT, (self.place + places) % RECENT, UNKNOWN)
+        numbers = torch.arange(batch, device=self.place.device)
+        return torch.where(numbers < RECENT, (self.place + numbers) % RECENT, UNKNOWN)
 
     def groups_of(self, pairs: Pairs) -> Int[Tensor, "sample partition"]:
         """The communities of the samples in this step, by their embeddings."""
@@ -364,10 +364,10 @@ def mean_features(
     A feature is the mean of the sample's embeddings, relative to the mean of the step: encoders move all embeddings
     alike, and samples of the first and of the last step of an epoch would differ by that.
     """
-    samples, place = ids.unique(return_inverse=True)
+    samples, row = ids.unique(return_inverse=True)
     directions = torch.nn.functional.normalize(embeddings - embeddings.mean(dim=0), dim=1)
-    sums = directions.new_zeros(len(samples), embeddings.shape[1]).index_add_(0, place, directions)
-    return samples, sums / torch.bincount(place, minlength=len(samples))[:, None]
+    sums = directions.new_zeros(len(samples), embeddings.shape[1]).index_add_(0, row, directions)
+    return samples, sums / torch.bincount(row, minlength=len(samples))[:, None]
 
 
 def some_of(count: int, seed: int) -> Int[Tensor, " chosen"]:

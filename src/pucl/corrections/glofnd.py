@@ -177,8 +177,8 @@ def _quantiles(
 ) -> Float[Tensor, " anchor"]:
     """The quantile of each row, interpolated; a row has this many values, and the others are -inf."""
     rising = values.sort(dim=1).values
-    place = share * (count - 1)
-    low, skipped = place.floor(), values.shape[1] - count
+    position = share * (count - 1)
+    low, skipped = position.floor(), values.shape[1] - count
     high = torch.minimum(low + 1, count - 1)
     ends = [rising.gather(1, (skipped + end).long()[:, None])[:, 0] for end in (low, high)]
-    return torch.lerp(ends[0], ends[1], place - low)
+    return torch.lerp(ends[0], ends[1], position - low)

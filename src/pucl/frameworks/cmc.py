@@ -13,9 +13,10 @@ from pucl.frameworks.kind import FrameworkKind
 from pucl.images.config import ImageConfig
 from pucl.images.encoders.registry import ARCHITECTURES, make_encoder
 from pucl.images.modality import IMAGES, ImageShape
-from pucl.images.views.recipes import CMCViews
+from pucl.images.views.augmentations import CMCViews
 from pucl.memory import Bank
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.shapes import Float, Int, Tensor, UInt8
 from pucl.training.framework import Batch, Framework
@@ -142,17 +143,19 @@ CMC_KIND = FrameworkKind(
     config=CMCConfig,
     build=CMC,
     modality=IMAGES,
-    # CMC with its softmax form, batch 128 to 256.
-    reference={
-        "temperature": 0.1,
-        "optimiser": "sgd",
-        "learning_rate": 0.03,
-        "weight_decay": 1e-4,
-        "schedule": "step",
-        "bank_momentum": 0.5,
-        "crop": 0.2,
-    },
-    paper={"draws": 4096},
-    # A bank is renewed once an epoch: in eight of them, with SGD, CMC hardly begins to learn.
-    small={"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
+    recipes=Recipes(
+        # CMC with its softmax form, batch 128 to 256.
+        reference={
+            "temperature": 0.1,
+            "optimiser": "sgd",
+            "learning_rate": 0.03,
+            "weight_decay": 1e-4,
+            "schedule": "step",
+            "bank_momentum": 0.5,
+            "crop": 0.2,
+        },
+        paper={"draws": 4096},
+        # A bank is renewed once an epoch: in eight of them, with SGD, CMC hardly begins to learn.
+        small={"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
+    ),
 )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.config import ORACLES, RAW, choose
+from pucl.config import ORACLES, RAW, check_known
 from pucl.contrast.compat import COMPATS, Compat
 from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.pairing import check_temperature, pair_local_global
@@ -19,6 +19,7 @@ from pucl.graphs.encoders.heads import ResidualHead
 from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.modality import GRAPHS, GraphShape
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.shapes import Float, Tensor
 from pucl.training.framework import Batch, Framework
@@ -47,7 +48,7 @@ class InfoGraphConfig(GraphConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("share", self.share, SHARES)
+        check_known("share", self.share, SHARES)
         if self.temperature is not None:
             check_temperature(self.temperature)
         elif self.objective == "infonce":
@@ -55,7 +56,7 @@ class InfoGraphConfig(GraphConfig):
                 "InfoNCE compares by cosines: expected a temperature to divide them by, such as 0.5, got none"
             )
         if self.compat is not None:
-            choose("compat", self.compat, COMPATS)
+            check_known("compat", self.compat, COMPATS)
             self._check_compat()
 
     def _check_compat(self) -> None:
@@ -143,6 +144,8 @@ INFOGRAPH = FrameworkKind(
     config=InfoGraphConfig,
     build=InfoGraph,
     modality=GRAPHS,
-    # InfoGraph's README and HCL's launch script, but for its 200 epochs: Adam without decay, three layers of 32.
-    reference={"optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "hidden": 32, "layers": 3},
+    recipes=Recipes(
+        # InfoGraph's README and HCL's launch script, but for its 200 epochs: Adam without decay, three layers of 32.
+        reference={"optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "hidden": 32, "layers": 3},
+    ),
 )

@@ -1,6 +1,6 @@
 """An entry of the table of frameworks, and the parts of a framework that a modality provides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,8 @@ from torch import nn
 from pucl.config import RunConfig
 from pucl.modalities import MODALITIES
 from pucl.modality import EncoderSource, Modality, Views
+from pucl.recipe import Recipes
 from pucl.training.framework import Framework
-
-Settings = Mapping[str, Any]
-"""Fields of a configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,18 +24,13 @@ class FrameworkKind:
             shape is that of the samples (`Task.shape`). The encoder is an `EncoderSource`, or None for the configured
             one.
         modality: The modality of its samples; None for every modality that has random views.
-        reference: Settings of the reference program that differ from the defaults. Settings that a modality does not
-            have are skipped, here and below.
-        paper: Settings of the paper that differ from those.
-        small: Settings for two CPU cores that differ from those.
+        recipes: The settings that its runs start from, where they differ from the defaults.
     """
 
     config: type[RunConfig]
     build: Callable[..., Framework[Any]]
     modality: Modality | None = None
-    reference: Settings = field(default_factory=dict)
-    paper: Settings = field(default_factory=dict)
-    small: Settings = field(default_factory=dict)
+    recipes: Recipes = field(default_factory=Recipes)
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind, encoder_and_views
 from pucl.memory import Queue
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.shapes import Float, Int, Tensor
 from pucl.training.framework import Batch, Framework
@@ -163,17 +164,19 @@ def in_parts(encoder: nn.Module, view: Tensor, splits: int) -> Float[Tensor, "ba
 MOCO = FrameworkKind(
     config=MoCoConfig,
     build=MoCo,
-    # MoCo's CIFAR10 recipe: learning rate 0.03 at batch 256, cosine, split batch norm.
-    reference={
-        "temperature": 0.1,
-        "optimiser": "sgd",
-        "learning_rate": 0.03,
-        "weight_decay": 5e-4,
-        "schedule": "cosine",
-        "key_momentum": 0.99,
-        "crop": 0.2,
-        "blur": 0.0,
-    },
-    paper={"queue_size": 4096},
-    small={"blur": 0.0},
+    recipes=Recipes(
+        # MoCo's CIFAR10 recipe: learning rate 0.03 at batch 256, cosine, split batch norm.
+        reference={
+            "temperature": 0.1,
+            "optimiser": "sgd",
+            "learning_rate": 0.03,
+            "weight_decay": 5e-4,
+            "schedule": "cosine",
+            "key_momentum": 0.99,
+            "crop": 0.2,
+            "blur": 0.0,
+        },
+        paper={"queue_size": 4096},
+        small={"blur": 0.0},
+    ),
 )

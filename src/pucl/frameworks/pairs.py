@@ -7,12 +7,13 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import check_temperature, pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.shapes import Float, Int, Tensor
 from pucl.text.config import TextConfig
@@ -48,7 +49,7 @@ class PairsConfig(TextConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_temperature(self.temperature)
-        choose("direction", self.direction, DIRECTIONS)
+        check_known("direction", self.direction, DIRECTIONS)
 
 
 class PairedTexts(Framework[TextBatch]):
@@ -135,6 +136,8 @@ PAIRS = FrameworkKind(
     config=PairsConfig,
     build=PairedTexts,
     modality=TEXTS,
-    # sentence-transformers: cosines times 20, and the learning rate of its examples.
-    reference={"temperature": 0.05, "optimiser": "adam", "learning_rate": 2e-5, "weight_decay": 0.0},
+    recipes=Recipes(
+        # sentence-transformers: cosines times 20, and the learning rate of its examples.
+        reference={"temperature": 0.05, "optimiser": "adam", "learning_rate": 2e-5, "weight_decay": 0.0},
+    ),
 )

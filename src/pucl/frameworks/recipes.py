@@ -1,23 +1,21 @@
-"""Configurations: from the settings of the reference programs, from a recipe, or from a record."""
+"""Configurations: from a recipe (`pucl.recipe` says what that is), or from a record."""
 
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pucl.config import RunConfig, choose, field_names, row_names, settings_of
+from pucl.config import RunConfig, check_known, field_names, row_names, settings_of
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.kind import FrameworkKind
 from pucl.modalities import MODALITIES
 from pucl.modality import Modality
+from pucl.recipe import RECIPES, settings_to_start_from
 from pucl.records import conform
-
-RECIPES = ("reference", "paper", "small")
-"""Where settings may start from: the reference program, the paper's size, or what two CPU cores can do."""
 
 
 def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -> RunConfig:
-    """The settings of a framework's reference program, changed by a recipe and by what is given.
+    """The configuration of a run: the settings of a recipe, changed by what is given.
 
     Args:
         framework: Its name in `FRAMEWORKS`.
@@ -25,20 +23,18 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
         name: One of `RECIPES`; None is the reference, with less work where the data are for a first look.
         changes: Fields of the configuration.
     """
-    choose("framework", framework, FRAMEWORKS)
+    check_known("framework", framework, FRAMEWORKS)
     kind = FRAMEWORKS[framework]
     modality = _modality_for(kind, data)
     config, known = config_class(kind, modality), modality.knows(data)
     for field in changes:
         _check_field(kind, config, field)
-    if name is None:
-        start = modality.first_look.get(data, {}) if known else {}
-    else:
-        choose("recipe", name, RECIPES)
-        start = {} if name == "reference" else {**modality.recipes.get(name, {}), **getattr(kind, name)}
+    if name is not None:
+        check_known("recipe", name, RECIPES)
+    start = settings_to_start_from(name, data, modality.recipes, kind.recipes)
     if not known and Path(data).expanduser().exists():
         data = str(Path(data).expanduser().resolve())
-    own = {field: value for field, value in {**kind.reference, **start}.items() if field in field_names(config)}
+    own = {field: value for field, value in start.items() if field in field_names(config)}
     return config(**({"framework": framework, "modality": modality.name, "data": data} | own | changes))
 
 
@@ -47,10 +43,10 @@ def read_config(record: dict[str, Any]) -> RunConfig:
 
     Runs of version 0.1 name no modality, and the settings of all frameworks of theirs; those of others are dropped.
     """
-    choose("framework", str(record.get("framework")), FRAMEWORKS)
+    check_known("framework", str(record.get("framework")), FRAMEWORKS)
     kind = FRAMEWORKS[str(record["framework"])]
     name = str(record.get("modality", modalities_of(kind)[0].name))
-    choose(f"modality of {kind.name}", name, [each.name for each in modalities_of(kind)])
+    check_known(f"modality of {kind.name}", name, [each.name for each in modalities_of(kind)])
     config = config_class(kind, MODALITIES[name])
     others = set().union(*(field_names(each) for other, each in configurations() if other is MODALITIES[name]))
     own = {field: value for field, value in record.items() if field in field_names(config) or field not in others}
@@ -126,7 +122,7 @@ def _check_field(kind: FrameworkKind, config: type[RunConfig], field: str) -> No
     if having and kind.name not in having:
         names = ", ".join(name for name in FRAMEWORKS if name in having)
         raise ValueError(f"{field} is a setting of {names}, not of {kind.name}")
-    choose(f"setting of {kind.name}", field, sorted(field_names(config)))
+    check_known(f"setting of {kind.name}", field, sorted(field_names(config)))
 
 
 def _modality_for(kind: FrameworkKind, data: str) -> Modality:

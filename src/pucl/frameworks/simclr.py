@@ -11,6 +11,7 @@ from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Pairs
 from pucl.frameworks.kind import FrameworkKind, encoder_and_views
 from pucl.modality import EncoderSource
+from pucl.recipe import Recipes
 from pucl.settings import setting
 from pucl.together import pair_views_together
 from pucl.training.framework import Batch, Framework
@@ -66,7 +67,9 @@ class SimCLR(Framework[Any]):
 SIMCLR = FrameworkKind(
     config=SimCLRConfig,
     build=SimCLR,
-    # chingyaoc/DCL and joshr17/HCL: Adam without a schedule, temperature 0.5, batch 256.
-    reference={"temperature": 0.5, "optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
-    small={"blur": 0.0, "learning_rate": 2e-3},
+    recipes=Recipes(
+        # chingyaoc/DCL and joshr17/HCL: Adam without a schedule, temperature 0.5, batch 256.
+        reference={"temperature": 0.5, "optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6},
+        small={"blur": 0.0, "learning_rate": 2e-3},
+    ),
 )

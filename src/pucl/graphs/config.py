@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pucl.config import RunConfig, choose
+from pucl.config import RunConfig, check_known
 from pucl.graphs.features import CHOICES
 from pucl.settings import setting
 
@@ -33,7 +33,7 @@ class GraphConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("features", self.features, CHOICES)
+        check_known("features", self.features, CHOICES)
         if self.seed >= 2**32:
             raise ValueError(f"seed is also the seed of the folds: expected below 2^32 for graphs, got {self.seed}")
         if self.precision != "float32":

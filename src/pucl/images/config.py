@@ -1,40 +1,32 @@
 """The settings of runs on images."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pucl.config import RunConfig
 from pucl.images.encoders.registry import ARCHITECTURES, is_foreign
 from pucl.images.encoders.resnet import Stem
+from pucl.recipe import Recipes
 from pucl.settings import setting
 
-RECIPES: dict[str, dict[str, Any]] = {
-    # The size of the paper's runs, for accelerators.
-    "paper": {"encoder": "resnet50", "epochs": 400, "batch_size": 256},
+RECIPES_OF_IMAGES = Recipes(
+    # For accelerators.
+    paper={"encoder": "resnet50", "epochs": 400, "batch_size": 256},
     # Images of 32 x 32 pixels on two cores in a quarter of an hour: half the resolution, few steps, high rates.
-    "small": {
-        "encoder": "small",
-        "stem": "half",
-        "epochs": 8,
-        "batch_size": 128,
-        "schedule": "cosine",
-        "crop": 0.2,
+    small={"encoder": "small", "stem": "half", "epochs": 8, "batch_size": 128, "schedule": "cosine", "crop": 0.2},
+    # A minute on a laptop.
+    first_look={
+        "digits": {
+            "epochs": 12,
+            "batch_size": 128,
+            "image_size": 16,
+            "stem": "half",
+            "queue_size": 1024,
+            "flip": 0.0,
+            "crop": 0.4,
+        }
     },
-}
-"""By recipe: settings that all frameworks change on images."""
-
-FIRST_LOOK: dict[str, dict[str, Any]] = {
-    "digits": {
-        "epochs": 12,
-        "batch_size": 128,
-        "image_size": 16,
-        "stem": "half",
-        "queue_size": 1024,
-        "flip": 0.0,
-        "crop": 0.4,
-    }
-}
-"""By data: settings of a first look, which takes a minute on a laptop. A framework takes those that it has."""
+)
 
 
 @dataclass(frozen=True, kw_only=True)

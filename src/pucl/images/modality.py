@@ -8,12 +8,12 @@ encoder of a finished run.
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from pucl.images.config import FIRST_LOOK, RECIPES, ImageConfig, ImageViewConfig
+from pucl.images.config import RECIPES_OF_IMAGES, ImageConfig, ImageViewConfig
 from pucl.images.encoders.registry import Encoder, make_encoder
 from pucl.images.registry import SOURCES
 from pucl.images.task import ImageShape, ImageTask
 from pucl.images.trained import TrainedImages
-from pucl.images.views.recipes import SimCLRViews
+from pucl.images.views.augmentations import SimCLRViews
 from pucl.modality import EncoderSource, Modality
 from pucl.records import conform
 
@@ -57,8 +57,7 @@ IMAGES = Modality(
     make_views=_make_views,
     probed_on="the test images",
     labels_needed="in training and test images",
-    recipes=RECIPES,
-    first_look=FIRST_LOOK,
+    recipes=RECIPES_OF_IMAGES,
 )
 
 __all__ = ["IMAGES", "ImageShape"]

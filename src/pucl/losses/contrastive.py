@@ -9,7 +9,7 @@ from torch import nn
 from pucl import processes
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import check_some_differ
-from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, check_settings, corrected_loss, reduce
+from pucl.contrast.loss import ObjectiveName, Outcome, Reduction, check_settings, outcome_of, reduce
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import GROUPS_MEAN, check_ids, check_temperature, pair_up, pair_views, stack_views
 from pucl.contrast.pairs import Pairs
@@ -148,8 +148,8 @@ class ContrastiveLoss(nn.Module):
         return pair(views, temperature=self.temperature, ids=ids, samples=samples, groups=groups)
 
     def outcome(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
-        """The outcome of these pairs under the settings of this loss; see `pucl.contrast.loss.corrected_loss`."""
-        return corrected_loss(
+        """The outcome of these pairs under the settings of this loss; see `pucl.contrast.loss.outcome_of`."""
+        return outcome_of(
             pairs,
             self.correction if self.learnt is None else self.learnt.read(pairs),
             objective=self.objective,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pucl.config import PLAIN, UNTRAINED, RunConfig, choose
+from pucl.config import PLAIN, UNTRAINED, RunConfig, check_known
 from pucl.frameworks.recipes import recipe
 from pucl.paper.table1 import BUDGETS, STAND_IN, is_there
 from pucl.runs.tables import Part
@@ -63,8 +63,8 @@ def part_of_ablation(
         changes: Changes to the settings of the budget.
         root: Directory of the data, to look for the data set.
     """
-    choose("ablation", subject, SUBJECTS)
-    choose("budget", budget, BUDGETS)
+    check_known("ablation", subject, SUBJECTS)
+    check_known("budget", budget, BUDGETS)
     plan, note = BUDGETS[budget], ""
     if plan.stand_in and not is_there(data, root):
         data, note = STAND_IN, f"bundled, in place of {data}, which is absent"

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_known, check_once
 from pucl.estimation.shares import collision
 from pucl.evaluation import known_numbers
 from pucl.files import write_json
@@ -86,7 +86,7 @@ def search_settings(
         The result of each variant whose three rows have seeds in common, and the failures.
     """
     for name in variants:
-        choose("variant", name, VARIANTS)
+        check_known("variant", name, VARIANTS)
     check_once("variants are what is compared", variants)
     check_once("a search has sets of graphs", [short_name(path) for path in data])
     priors = {short_name(path): prior_of(path, resources.root) for path in data}

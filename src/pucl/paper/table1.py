@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_once, choose, field_names
+from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, check_known, check_once, field_names
 from pucl.data.root import data_root
 from pucl.frameworks.recipes import recipe
 from pucl.images.registry import SOURCES
@@ -128,11 +128,11 @@ def parts_of_table1(
         changes: Changes to the settings of the budget.
         root: Directory of the data, to look for data sets.
     """
-    choose("budget", budget, BUDGETS)
+    check_known("budget", budget, BUDGETS)
     for name in frameworks:
-        choose("framework of Table 1", name, FRAMEWORKS)
+        check_known("framework of Table 1", name, FRAMEWORKS)
     for name in rows:
-        choose("row of Table 1", name, ROWS)
+        check_known("row of Table 1", name, ROWS)
     check_once("rows are what is compared", rows)
     plan = BUDGETS[budget]
     present = [name for name in data if not plan.stand_in or is_there(name, root)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pucl.config import ORACLE, PLAIN, RAW, UNTRAINED, check_once, choose
+from pucl.config import ORACLE, PLAIN, RAW, UNTRAINED, check_known, check_once
 from pucl.frameworks.recipes import recipe
 from pucl.paper.graph_settings import BASE, LABEL_FREQUENCY, VARIANTS, prior_of, rows_at, short_name
 from pucl.runs.tables import Part
@@ -65,7 +65,7 @@ def parts_of_table2(
         root: Directory of the data, to compute the prior that a variant needs.
     """
     if variant is not None:
-        choose("variant", variant, VARIANTS)
+        check_known("variant", variant, VARIANTS)
     if rows is not None:
         check_once("rows are what is compared", rows)
     parts = []
@@ -75,7 +75,7 @@ def parts_of_table2(
             prior = prior_of(name, root)
             known, note = rows_at(prior, **VARIANTS[variant]), f"{variant}; prior of the classes {prior:.3f}"
         for row in rows or ():
-            choose("row of Table 2", row, known)
+            check_known("row of Table 2", row, known)
         parts.append(
             Part(
                 name=short_name(name),

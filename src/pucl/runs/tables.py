@@ -14,7 +14,7 @@ import torch
 
 import pucl
 from pucl import processes
-from pucl.config import NAMED_ROWS, ORACLES, PLAIN, RunConfig, SettingValue, check_once, choose, row_names
+from pucl.config import NAMED_ROWS, ORACLES, PLAIN, RunConfig, SettingValue, check_known, check_once, row_names
 from pucl.files import write_json, write_whole
 from pucl.frameworks import modality_of, open_data
 from pucl.records import conform
@@ -170,9 +170,9 @@ def compare_corrections(
     """
     resources = resources or Resources()
     if yardstick:
-        choose("yardstick", yardstick, base.measured_numbers())
+        check_known("yardstick", yardstick, base.measured_numbers())
     for name in corrections:
-        choose("correction", name, [*row_names(), *NAMED_ROWS])
+        check_known("correction", name, [*row_names(), *NAMED_ROWS])
     check_once("corrections are the rows", corrections)
     rows = {name: configure_row(base, name, (settings or {}).get(name, {})) for name in corrections}
     if not processes.from_first(lambda: has_labels(base, resources.root)) and set(ORACLES) & set(corrections):

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pucl.config import RunConfig
 from pucl.settings import setting
 from pucl.text.encoders.registry import HASHED, is_pretrained
 from pucl.text.sources.files import Columns
-
-FIRST_LOOK: dict[str, dict[str, Any]] = {"requests": {"epochs": 4, "batch_size": 64}}
-"""By data: settings of a first look, which takes seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,22 +141,22 @@ class TextSet:
             indices: Indices of texts; their classes have two texts or more.
             draws: A random number from 0 to 1 for each.
         """
-        order, start, size, place = self._by_class
+        order, start, size, position = self._by_class
         steps = 1 + (draws * (size[indices] - 1)).astype(np.int64)
-        partners: Indices = order[start[indices] + (place[indices] + steps) % size[indices]]
+        partners: Indices = order[start[indices] + (position[indices] + steps) % size[indices]]
         return partners
 
     @cached_property
     def _by_class(self) -> tuple[Indices, Indices, Indices, Indices]:
-        """All texts class by class; and for each text the start and size of its class, and its place in the class."""
+        """All texts class by class; and for each text the start and size of its class, and its position in it."""
         if self.labels is None:
             raise DataError("the partner of a text is of its class: expected labels, got none")
         order = np.argsort(self.labels, kind="stable")
         sizes = np.bincount(self.labels)
         start = (np.cumsum(sizes) - sizes)[self.labels]
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return order, start, sizes[self.labels], place - start
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        return order, start, sizes[self.labels], position - start
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,7 +15,7 @@ from pucl import processes
 from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import with_false_negatives_attracted, with_groups, without_false_negatives
-from pucl.contrast.loss import ObjectiveName, Outcome, corrected_loss
+from pucl.contrast.loss import ObjectiveName, Outcome, outcome_of
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
@@ -334,7 +334,7 @@ class Training(Generic[_Samples]):
         if self.plan.compat is not None:
             outcome = outcome_as_published(pairs, correction)
         else:
-            outcome = corrected_loss(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
+            outcome = outcome_of(pairs, correction, objective=self.plan.objective, floor=self.plan.floor)
         if processes.world_size() > 1:
             return settle_together(outcome, "mean")
         return outcome.loss.mean(), outcome

@@ -26,15 +26,15 @@ def fresh_tables() -> Iterator[None]:
 
 @pytest.mark.parametrize("at_once", [1, 3, 16, 39])
 def test_views_do_not_depend_on_the_pieces(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    images, recipe = some_images(), SimCLRViews()
-    parameters = recipe.draw(40, torch.Generator().manual_seed(1), 32, 32)
+    images, augmentation = some_images(), SimCLRViews()
+    parameters = augmentation.draw(40, torch.Generator().manual_seed(1), 32, 32)
     monkeypatch.setattr(planes, "CACHE", 10**9)
-    together = recipe.apply(images, parameters)
+    together = augmentation.apply(images, parameters)
     monkeypatch.setattr(planes, "CACHE", at_once * IMAGE // torch.get_num_threads())
     pieces = planes._pieces(40, torch.empty(3, 40, 32, 32))
     assert len(pieces) > 1
     assert torch.cat([torch.arange(40)[piece] for piece in pieces]).tolist() == list(range(40))
-    torch.testing.assert_close(recipe.apply(images, parameters), together, rtol=0, atol=1e-5)
+    torch.testing.assert_close(augmentation.apply(images, parameters), together, rtol=0, atol=1e-5)
 
 
 def test_pieces_are_a_matter_of_the_cpu() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.objective import softplus
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL, Plain
@@ -66,10 +66,10 @@ def run_trials(anchors: Anchors, world: World, correction: PUCL, unlabelled: int
     negatives = pairs(anchors.negative[:, :unlabelled])
     several = pairs(anchors.unlabelled(unlabelled, tau_plus))
     one = replace(several, positive=several.positive[:, :1])
-    ideal = corrected_loss(negatives, Plain(), streaming=False)
-    standard = corrected_loss(several, Plain(), streaming=False)
-    corrected_several = corrected_loss(several, correction, floor="temperature", streaming=False)
-    corrected_one = corrected_loss(one, correction, floor="temperature", streaming=False)
+    ideal = outcome_of(negatives, Plain(), streaming=False)
+    standard = outcome_of(several, Plain(), streaming=False)
+    corrected_several = outcome_of(several, correction, floor="temperature", streaming=False)
+    corrected_one = outcome_of(one, correction, floor="temperature", streaming=False)
 
     log_sum = (unlabelled * mean_negative).log()[:, None]
     exact_of_each = softplus(log_sum - several.positive)

@@ -143,7 +143,7 @@ def _read_csv(path: Path, delimiter: str = ",") -> Table:
             raise DataError(
                 f"{path}: row {number:,} has {len(row)} fields: expected {len(header)}, as in the first line"
             )
-    return {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    return {name: [row[column] for row in rows] for column, name in enumerate(header)}
 
 
 def _read_jsonl(path: Path) -> Table:

@@ -1,4 +1,4 @@
-"""Recipes: what chance decides, that it decides by the references' rules, and that a seed decides chance."""
+"""Augmentations: what chance decides, that it decides by the references' rules, and that a seed decides chance."""
 
 import math
 import random
@@ -11,8 +11,8 @@ from torch import Tensor
 
 import image_operators
 from pucl.images.views import CMCViews, SimCLRViews, operators
+from pucl.images.views.augmentations import GREY, JITTERED, MEAN, RATIO, STD, Parameters
 from pucl.images.views.planes import Crops
-from pucl.images.views.recipes import GREY, JITTERED, MEAN, RATIO, STD, Parameters
 
 MANY = 20_000
 
@@ -25,32 +25,32 @@ def some_images(batch: int = 6, height: int = 32, width: int = 32) -> Tensor:
     return torch.randint(256, (batch, 3, height, width), dtype=torch.uint8, generator=seeded_generator(9))
 
 
-def drawn_for(recipe: SimCLRViews, count: int, seed: int = 0) -> Parameters:
-    return recipe.draw(count, seeded_generator(seed), 32, 32)
+def drawn_for(augmentation: SimCLRViews, count: int, seed: int = 0) -> Parameters:
+    return augmentation.draw(count, seeded_generator(seed), 32, 32)
 
 
 # A seed decides
 
 
 def test_a_seed_decides_and_nothing_else() -> None:
-    images, recipe, generator = some_images(), SimCLRViews(), seeded_generator(1)
+    images, augmentation, generator = some_images(), SimCLRViews(), seeded_generator(1)
     before, state = images.clone(), torch.random.get_rng_state()
-    first = recipe(images, generator)
+    first = augmentation(images, generator)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(images, before)
-    assert not torch.allclose(recipe(images, generator), first)
+    assert not torch.allclose(augmentation(images, generator), first)
     torch.rand(3)
-    assert torch.equal(recipe(images, seeded_generator(1)), first)
-    assert not torch.allclose(recipe(images, seeded_generator(2)), first)
+    assert torch.equal(augmentation(images, seeded_generator(1)), first)
+    assert not torch.allclose(augmentation(images, seeded_generator(2)), first)
 
 
-@pytest.mark.parametrize("recipe", [SimCLRViews(size=16), CMCViews(size=16)])
-def test_views_are_exact_where_an_encoder_is_not(recipe: SimCLRViews | CMCViews) -> None:
+@pytest.mark.parametrize("augmentation", [SimCLRViews(size=16), CMCViews(size=16)])
+def test_views_are_exact_where_an_encoder_is_not(augmentation: SimCLRViews | CMCViews) -> None:
     """The same bits under autocast to half precision."""
     images = some_images()
-    expected = recipe(images, seeded_generator()), recipe.plain(images)
+    expected = augmentation(images, seeded_generator()), augmentation.plain(images)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        views = recipe(images, seeded_generator()), recipe.plain(images)
+        views = augmentation(images, seeded_generator()), augmentation.plain(images)
     torch.testing.assert_close(views, expected, rtol=0, atol=0)
 
 
@@ -73,18 +73,18 @@ def test_equal_images_become_different_views() -> None:
 @pytest.mark.parametrize("part", [slice(3, 7), slice(0, 1), torch.tensor([9, 2, 5])])
 def test_image_does_not_depend_on_its_batch(part: slice | Tensor) -> None:
     """Given its parameters: processes that share a batch make the views that one alone would have made."""
-    images, recipe = some_images(12), SimCLRViews()
-    parameters = drawn_for(recipe, 12, seed=4)
-    together = recipe.apply(images, parameters)
-    torch.testing.assert_close(recipe.apply(images[part], parameters[part]), together[part], rtol=1e-5, atol=1e-5)
+    images, augmentation = some_images(12), SimCLRViews()
+    parameters = drawn_for(augmentation, 12, seed=4)
+    together = augmentation.apply(images, parameters)
+    torch.testing.assert_close(augmentation.apply(images[part], parameters[part]), together[part], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_same_views_on_cpu_and_gpu() -> None:
-    images, recipe = some_images(), SimCLRViews()
-    on_gpu = recipe(images.cuda(), seeded_generator())
+    images, augmentation = some_images(), SimCLRViews()
+    on_gpu = augmentation(images.cuda(), seeded_generator())
     assert on_gpu.is_cuda
-    torch.testing.assert_close(on_gpu.cpu(), recipe(images, seeded_generator()), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(on_gpu.cpu(), augmentation(images, seeded_generator()), rtol=1e-4, atol=1e-4)
 
 
 # The rule of crops
@@ -108,8 +108,8 @@ def reference_crop(chance: random.Random, height: int, width: int, smallest: flo
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def boxes(recipe: SimCLRViews | CMCViews, height: int, width: int) -> Tensor:
-    crops: Crops = recipe.draw(MANY, seeded_generator(), height, width)
+def boxes(augmentation: SimCLRViews | CMCViews, height: int, width: int) -> Tensor:
+    crops: Crops = augmentation.draw(MANY, seeded_generator(), height, width)
     return torch.stack([crops.top, crops.left, crops.height, crops.width], 1)
 
 
@@ -121,11 +121,11 @@ def distance_of_distributions(one: Tensor, two: Tensor) -> float:
 
 
 @pytest.mark.parametrize("extent", [(32, 32), (96, 96), (20, 60), (90, 16)])
-@pytest.mark.parametrize("recipe", [SimCLRViews(), CMCViews()], ids=["simclr", "cmc"])
-def test_boxes_are_drawn_by_the_reference_rule(recipe: SimCLRViews | CMCViews, extent: tuple[int, int]) -> None:
+@pytest.mark.parametrize("augmentation", [SimCLRViews(), CMCViews()], ids=["simclr", "cmc"])
+def test_boxes_are_drawn_by_the_reference_rule(augmentation: SimCLRViews | CMCViews, extent: tuple[int, int]) -> None:
     chance = random.Random(1)  # noqa: S311
-    expected = torch.tensor([reference_crop(chance, *extent, recipe.crop) for _ in range(MANY)])
-    drawn = boxes(recipe, *extent)
+    expected = torch.tensor([reference_crop(chance, *extent, augmentation.crop) for _ in range(MANY)])
+    drawn = boxes(augmentation, *extent)
     critical = 1.95 * math.sqrt(2 / MANY)  # Exceeded by chance once in a thousand.
     for column in range(4):
         assert distance_of_distributions(drawn[:, column], expected[:, column]) < critical
@@ -145,17 +145,17 @@ def test_boxes_lie_inside(extent: tuple[int, int]) -> None:
 
 
 def test_where_no_box_fits_the_middle_is_taken() -> None:
-    recipe = SimCLRViews(crop=1.0)
-    assert torch.equal(boxes(recipe, 30, 90).unique(dim=0), torch.tensor([[0, 25, 30, 40]]))
-    assert torch.equal(boxes(recipe, 90, 30).unique(dim=0), torch.tensor([[25, 0, 40, 30]]))
+    augmentation = SimCLRViews(crop=1.0)
+    assert torch.equal(boxes(augmentation, 30, 90).unique(dim=0), torch.tensor([[0, 25, 30, 40]]))
+    assert torch.equal(boxes(augmentation, 90, 30).unique(dim=0), torch.tensor([[25, 0, 40, 30]]))
 
 
 # Chances and ranges
 
 
-def test_chances_are_those_of_the_recipe() -> None:
-    recipe = SimCLRViews(flip=0.4, blur=0.3)
-    drawn = drawn_for(recipe, MANY)
+def test_chances_are_those_of_the_settings() -> None:
+    augmentation = SimCLRViews(flip=0.4, blur=0.3)
+    drawn = drawn_for(augmentation, MANY)
     together = torch.stack([drawn.flip, drawn.jitter, drawn.greyscale, drawn.blur]).float()
     expected = torch.tensor([0.4, JITTERED, GREY, 0.3])
     torch.testing.assert_close(together.mean(1), expected, rtol=0, atol=4 * 0.5 / math.sqrt(MANY))
@@ -180,19 +180,19 @@ def test_orders_are_all_permutations_alike() -> None:
     assert (counts / MANY * 24 - 1).abs().max() < 5 * math.sqrt(24 / MANY)
 
 
-# What the recipes are
+# What the augmentations are
 
 
 def test_simclr_is_its_operators_one_after_the_other() -> None:
-    images, recipe = some_images(16, 40, 36), SimCLRViews(size=32)
-    drawn = recipe.draw(16, seeded_generator(), 40, 36)
+    images, augmentation = some_images(16, 40, 36), SimCLRViews(size=32)
+    drawn = augmentation.draw(16, seeded_generator(), 40, 36)
     expected = image_operators.crop(images / 255, drawn, 32)
     expected = image_operators.jitter(expected, drawn.factors, drawn.order, drawn.jitter)
     expected = image_operators.greyscale(expected, drawn.greyscale)
     expected = image_operators.blur(expected, drawn.sigma, 3, drawn.blur)
     expected = operators.normalise(expected, MEAN, STD)
-    torch.testing.assert_close(recipe.apply(images, drawn), expected, rtol=1e-5, atol=1e-5)
-    assert torch.equal(recipe(images, seeded_generator()), recipe.apply(images, drawn))
+    torch.testing.assert_close(augmentation.apply(images, drawn), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(augmentation(images, seeded_generator()), augmentation.apply(images, drawn))
 
 
 @pytest.mark.parametrize(("size", "kernel"), [(8, 1), (16, 1), (32, 3), (64, 7), (96, 9), (224, 23)])
@@ -203,10 +203,10 @@ def test_window_of_the_blur(size: int, kernel: int) -> None:
 
 
 def test_cmc_has_two_parts_of_one_piece() -> None:
-    images, recipe = some_images(height=40, width=50), CMCViews(size=24)
-    lightness, colour = recipe(images, seeded_generator())
+    images, augmentation = some_images(height=40, width=50), CMCViews(size=24)
+    lightness, colour = augmentation(images, seeded_generator())
     assert (lightness.shape, colour.shape) == ((6, 1, 24, 24), (6, 2, 24, 24))
-    lab = operators.rgb_to_lab(image_operators.crop(images / 255, recipe.draw(6, seeded_generator(), 40, 50), 24))
+    lab = operators.rgb_to_lab(image_operators.crop(images / 255, augmentation.draw(6, seeded_generator(), 40, 50), 24))
     torch.testing.assert_close(lightness[:, 0], (lab[:, 0] - 50) / 50, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(colour[:, 1], (lab[:, 2] + 6.6895) / 101.1675, rtol=1e-4, atol=1e-4)
 
@@ -240,13 +240,13 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], message: str)
 
 
 @pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize("recipe", [SimCLRViews(), CMCViews()])
+@pytest.mark.parametrize("augmentation", [SimCLRViews(), CMCViews()])
 @pytest.mark.parametrize(
     "images",
     [torch.rand(2, 3, 8, 8), torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.zeros(3, 8, 8, dtype=torch.uint8)],
     ids=["float", "one channel", "one image"],
 )
-def test_other_images_are_refused(recipe: SimCLRViews | CMCViews, images: Tensor) -> None:
-    for see in (recipe.plain, lambda images: recipe(images, seeded_generator())):
+def test_other_images_are_refused(augmentation: SimCLRViews | CMCViews, images: Tensor) -> None:
+    for see in (augmentation.plain, lambda images: augmentation(images, seeded_generator())):
         with pytest.raises(ValueError, match=r"expected uint8 of the shape \[batch, 3, height, width\], got"):
             see(images)

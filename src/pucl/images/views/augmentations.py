@@ -1,8 +1,8 @@
-"""Recipes for views: what is done to an image before the encoder sees it, and with which probabilities.
+"""Augmentations: what is done to an image before the encoder sees it, and with which probabilities.
 
-A recipe has frozen settings. `draw` makes all random choices, on the CPU, so that a seed gives the same views on every
-device. `apply` makes the views of a whole batch from these choices, in full precision even if the encoder uses half:
-colours need the digits. Calling a recipe does both:
+An augmentation has frozen settings. `draw` makes all random choices, on the CPU, so that a seed gives the same views
+on every device. `apply` makes the views of a whole batch from these choices, in full precision even if the encoder uses
+half: colours need the digits. Calling an augmentation does both:
 
 >>> generator = torch.Generator().manual_seed(0)
 >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
@@ -25,12 +25,8 @@ from pucl.training.framework import Batch
 
 # The settings of the SimCLR, DCL and HCL programs for images of 32 x 32 pixels.
 RATIO = (3 / 4, 4 / 3)  # Range of a box's width over its height, uniform in the logarithm.
-JITTER = (
-    0.4,
-    0.4,
-    0.4,
-    0.1,
-)  # Largest change of brightness, contrast and saturation (1 +- 0.4), and of hue (in turns).
+# Largest change of brightness, contrast and saturation (1 +- 0.4), and of hue (in turns).
+JITTER = (0.4, 0.4, 0.4, 0.1)
 JITTERED, GREY = 0.8, 0.2  # Probabilities that a view is jittered, and that it becomes grey.
 SIGMA = (0.1, 2.0)  # Range of the blur, in pixels.
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # Of red, green and blue in CIFAR10.
@@ -66,7 +62,7 @@ class Parameters(Crops):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomBoxes:
-    """What all recipes share: a view is a random box of the image, which may be mirrored.
+    """What all augmentations share: a view is a random box of the image, which may be mirrored.
 
     Args:
         size: Side of a view in pixels.
