@@ -184,10 +184,12 @@ class RunConfig:
             check_known(f"setting of {self.correction}", name, settings_of(self.correction))
         if self.correction in (*NOT_TRAINED, ATTRACTING_ORACLE):
             return Plain()
-        kind = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
-        types = get_type_hints(kind)
+        correction_class = Hard if self.correction == ORACLE else CORRECTIONS[self.correction]
+        types = get_type_hints(correction_class)
         given = {name: conform(value, types[name], f"{name!r}") for name, value in self.settings.items()}
-        return Hard(**({"tau_plus": 0.0, "beta": 0.0} | given)) if self.correction == ORACLE else kind(**given)
+        return (
+            Hard(**({"tau_plus": 0.0, "beta": 0.0} | given)) if self.correction == ORACLE else correction_class(**given)
+        )
 
     def all_settings(self) -> dict[str, Any]:
         """The settings of the correction, given or not."""
@@ -258,9 +260,9 @@ class CosineConfig(RunConfig):
             raise ValueError(f"dim is the dimension of the embeddings: expected at least 1, got {self.dim}")
 
 
-def field_names(kind: type[RunConfig]) -> set[str]:
+def field_names(config_class: type[RunConfig]) -> set[str]:
     """The fields of a configuration."""
-    return {each.name for each in dataclasses.fields(kind)}
+    return {each.name for each in dataclasses.fields(config_class)}
 
 
 def row_names() -> list[str]:
@@ -276,10 +278,10 @@ def settings_of(correction: str) -> list[str]:
     if correction == ORACLE:
         return ["beta"]
     if correction in NAMED_ROWS:
-        kind_name, fixed = NAMED_ROWS[correction]
-        return [name for name in settings_of(kind_name) if name not in fixed]
-    kind = CORRECTIONS.get(correction)
-    return [] if kind is None else [each.name for each in dataclasses.fields(kind)]
+        correction_name, fixed = NAMED_ROWS[correction]
+        return [name for name in settings_of(correction_name) if name not in fixed]
+    correction_class = CORRECTIONS.get(correction)
+    return [] if correction_class is None else [each.name for each in dataclasses.fields(correction_class)]
 
 
 def check_once(meaning: str, names: Sequence[str]) -> None:

@@ -92,18 +92,18 @@ WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 """Forbids torch the matrix instructions (AMX) that some virtual processors claim to have and do not have."""
 
 
-def try_half_precision(kind: str, device: str, settings: dict[str, str] | None = None) -> str:
+def try_half_precision(precision: str, device: str, settings: dict[str, str] | None = None) -> str:
     """Try half precision in a child process, since it kills the process on some machines.
 
     Args:
-        kind: ``"bfloat16"`` or ``"float16"``.
-        device: The kind of device.
+        precision: ``"bfloat16"`` or ``"float16"``.
+        device: The type of device.
         settings: Environment variables of the child.
 
     Returns:
         The problem, in words; empty if half precision works.
     """
-    command = [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, kind, device]
+    command = [sys.executable, "-W", "ignore", "-c", HALF_PRECISION, precision, device]
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | (settings or {})
     try:
         child = subprocess.run(  # noqa: S603

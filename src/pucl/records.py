@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-_Kind = TypeVar("_Kind")
+_Record = TypeVar("_Record")
 
 WORDS = {
     float: "a number",
@@ -47,36 +47,36 @@ class MismatchError(ValueError):
     """A value is not of the type that its record declares."""
 
 
-def read_record(file: Path, kind: type[_Kind]) -> _Kind:
+def read_record(file: Path, schema: type[_Record]) -> _Record:
     """Read a file that holds one record.
 
     Args:
         file: A file of JSON.
-        kind: A dataclass, or a `TypedDict` whose unknown keys are kept.
+        schema: A dataclass, or a `TypedDict` whose unknown keys are kept.
 
     Raises:
         DamagedError: If the file holds anything else.
         FileNotFoundError: If it does not exist.
     """
-    return _parsed(file, _text(file), kind)
+    return _parsed(file, _text(file), schema)
 
 
-def read_lines(file: Path, kind: type[_Kind]) -> list[_Kind]:
+def read_lines(file: Path, schema: type[_Record]) -> list[_Record]:
     """Read a file that holds one record on each line; see `read_record`."""
     records = []
-    for _, record in each_line(file, kind):
+    for _, record in each_line(file, schema):
         if isinstance(record, DamagedError):
             raise record
         records.append(record)
     return records
 
 
-def each_line(file: Path, kind: type[_Kind]) -> Iterator[tuple[int, _Kind | DamagedError]]:
+def each_line(file: Path, schema: type[_Record]) -> Iterator[tuple[int, _Record | DamagedError]]:
     """Read a file that holds one record on each line, and continue after a damaged line.
 
     Args:
         file: A file with JSON on each line; a name that ends in ``.gz`` is that of a compressed file.
-        kind: The type of the records; see `read_record`.
+        schema: The type of the records; see `read_record`.
 
     Yields:
         The number of each line, from 1, and its record, or the error that says why the line cannot be read.
@@ -86,7 +86,7 @@ def each_line(file: Path, kind: type[_Kind]) -> Iterator[tuple[int, _Kind | Dama
     """
     for number, line in enumerate(_text(file).splitlines(), 1):
         try:
-            yield number, _parsed(file, line, kind, f"line {number}: ")
+            yield number, _parsed(file, line, schema, f"line {number}: ")
         except DamagedError as error:
             yield number, error
 
@@ -110,9 +110,9 @@ def _unpacked(file: Path) -> bytes:
     return content
 
 
-def _parsed(file: Path, text: str, kind: type[_Kind], where: str = "") -> _Kind:
+def _parsed(file: Path, text: str, schema: type[_Record], where: str = "") -> _Record:
     try:
-        record: _Kind = conform(json.loads(text), kind)
+        record: _Record = conform(json.loads(text), schema)
     except json.JSONDecodeError as error:
         raise DamagedError(file, f"{where}expected JSON, got something else at {_position(error)}") from error
     except RecursionError:
@@ -126,25 +126,25 @@ def _position(error: json.JSONDecodeError) -> str:
     return f"line {error.lineno}, column {error.colno}" if error.doc else "its beginning: it is empty"
 
 
-def conform(value: Any, kind: Any, name: str = "the record") -> Any:
+def conform(value: Any, schema: Any, name: str = "the record") -> Any:
     """Check a value of JSON against a type, and convert it: lists to tuples, objects to dataclasses.
 
     Args:
         value: As `json.loads` returned it.
-        kind: A type: int, float, str, bool, None, Any, a `Literal`, a union, a list, tuple, dict, dataclass or
+        schema: A type: int, float, str, bool, None, Any, a `Literal`, a union, a list, tuple, dict, dataclass or
             `TypedDict` of those. Whole numbers are numbers too.
         name: What the value is called, for the error.
 
     Raises:
         MismatchError: If the value is of another type.
     """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
+    origin, arguments = get_origin(schema), get_args(schema)
+    if schema is Any:
         return value
     if origin in (typing.Required, typing.NotRequired):
         return conform(value, arguments[0], name)
     if origin in (Union, types.UnionType):
-        return _conform_to_one(value, kind, name)
+        return _conform_to_one(value, schema, name)
     if origin is Literal:
         if not any(value == each and type(value) is type(each) for each in arguments):
             raise _mismatch(value, " or ".join(map(repr, arguments)), name)
@@ -155,21 +155,21 @@ def conform(value: Any, kind: Any, name: str = "the record") -> Any:
     if origin is dict:
         entries = _of_type(value, dict, "an object", name)
         return {key: conform(entry, arguments[1], f"{key!r} of {name}") for key, entry in entries.items()}
-    if typing.is_typeddict(kind):
+    if typing.is_typeddict(schema):
         entries = _of_type(value, dict, "an object", name)
-        return entries | _conform_fields(entries, kind, kind.__required_keys__, name)
-    if dataclasses.is_dataclass(kind):
-        return _conform_to_dataclass(_of_type(value, dict, "an object", name), kind, name)
-    if kind is float:
+        return entries | _conform_fields(entries, schema, schema.__required_keys__, name)
+    if dataclasses.is_dataclass(schema):
+        return _conform_to_dataclass(_of_type(value, dict, "an object", name), schema, name)
+    if schema is float:
         number = _of_type(value, (int, float), WORDS[float], name)
         if abs(number) >= 2**1023:  # Infinity too; NaN is what a loss can be.
             raise _mismatch(value, "a number that a computer can hold", name)
         return number
-    return _of_type(value, kind, WORDS.get(kind, kind.__name__), name)
+    return _of_type(value, schema, WORDS.get(schema, schema.__name__), name)
 
 
-def _conform_to_one(value: Any, kind: Any, name: str) -> Any:
-    choices = get_args(kind)
+def _conform_to_one(value: Any, schema: Any, name: str) -> Any:
+    choices = get_args(schema)
     for choice in choices:
         try:
             return conform(value, choice, name)
@@ -179,26 +179,26 @@ def _conform_to_one(value: Any, kind: Any, name: str) -> Any:
     raise _mismatch(value, " or ".join(WORDS.get(choice, str(choice)) for choice in choices), name)
 
 
-def _conform_to_dataclass(entries: Mapping[str, Any], kind: Any, name: str) -> Any:
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+def _conform_to_dataclass(entries: Mapping[str, Any], schema: Any, name: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(schema)}
     if unknown := sorted(entries.keys() - fields.keys()):
         raise MismatchError(f"{name} has known fields only: got {', '.join(map(repr, unknown))} as well")
     missing = dataclasses.MISSING
     required = {
         field.name for field in fields.values() if field.default is missing and field.default_factory is missing
     }
-    return kind(**_conform_fields(entries, kind, required, name))
+    return schema(**_conform_fields(entries, schema, required, name))
 
 
-def _conform_fields(entries: Mapping[str, Any], kind: Any, required: Set[str], name: str) -> dict[str, Any]:
-    hints = get_type_hints(kind)
+def _conform_fields(entries: Mapping[str, Any], schema: Any, required: Set[str], name: str) -> dict[str, Any]:
+    hints = get_type_hints(schema)
     if missing := sorted(required - entries.keys()):
         raise MismatchError(f"{name} lacks {', '.join(map(repr, missing))}")
     return {key: conform(entries[key], hint, repr(key)) for key, hint in hints.items() if key in entries}
 
 
-def _of_type(value: Any, kind: Any, words: str, name: str) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+def _of_type(value: Any, schema: Any, words: str, name: str) -> Any:
+    if not isinstance(value, schema) or (isinstance(value, bool) and schema is not bool):
         raise _mismatch(value, words, name)
     return value
 

@@ -56,20 +56,20 @@ class Setting:
     several: bool
 
 
-def read_settings(kind: type) -> list[Setting]:
+def read_settings(declared: type) -> list[Setting]:
     """The settings of a dataclass, in the order of its fields.
 
     A subclass may change a default (``epochs: int = 20``) without repeating the meaning.
     """
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(declared)
     explained: dict[str, Mapping[str, Any]] = {}
-    for each in reversed(kind.__mro__):
-        declared = each.__dict__.get("__dataclass_fields__", {})
-        explained |= {name: field.metadata for name, field in declared.items() if field.metadata}
+    for each in reversed(declared.__mro__):
+        own = each.__dict__.get("__dataclass_fields__", {})
+        explained |= {name: field.metadata for name, field in own.items() if field.metadata}
     found = []
-    for field in dataclasses.fields(kind):
+    for field in dataclasses.fields(declared):
         about, alternatives = explained.get(field.name, {}), _alternatives(hints[field.name])
-        words = about["choices"](kind) if about.get("choices") else _words(alternatives)
+        words = about["choices"](declared) if about.get("choices") else _words(alternatives)
         found.append(
             Setting(
                 name=field.name,
@@ -84,15 +84,15 @@ def read_settings(kind: type) -> list[Setting]:
     return found
 
 
-def _alternatives(kind: Any) -> list[Any]:
+def _alternatives(hint: Any) -> list[Any]:
     """The types that a union consists of, without None."""
-    is_union = isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
-    return [each for each in (typing.get_args(kind) if is_union else (kind,)) if each is not type(None)]
+    is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    return [each for each in (typing.get_args(hint) if is_union else (hint,)) if each is not type(None)]
 
 
 def _words(alternatives: Iterable[Any]) -> list[str]:
     return [word for each in alternatives if _is_literal(each) for word in typing.get_args(each)]
 
 
-def _is_literal(kind: Any) -> bool:
-    return typing.get_origin(kind) is Literal
+def _is_literal(hint: Any) -> bool:
+    return typing.get_origin(hint) is Literal

@@ -144,7 +144,7 @@ def test_schedules_at_known_places() -> None:
     assert [schedule(s, 100, 4, "constant") for s in (0, 3, 4, 100)] == [0.25, 1.0, 1.0, 1.0]
     # CMC: a tenth at epochs 120, 160 and 200 of 240.
     places = (0, 119, 120, 159, 160, 199, 200, 240)
-    factors = [schedule(s, 240, kind="step") for s in places]
+    factors = [schedule(s, 240, form="step") for s in places]
     assert factors == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
     assert schedule(5, 5, 5) == 1.0
 
@@ -155,4 +155,4 @@ def test_wrong_places_in_a_schedule_are_refused(without_shape_checks: None) -> N
     with pytest.raises(ValueError, match="got 10 and 11"):
         schedule(0, 10, 11)
     with pytest.raises(ValueError, match="expected one of cosine, constant, step, got linear"):
-        schedule(0, 10, kind="linear")  # type: ignore[arg-type]
+        schedule(0, 10, form="linear")  # type: ignore[arg-type]

@@ -30,9 +30,9 @@ def as_embeddings(name: str, tensor: Tensor, *, axes: tuple[int, ...] = (2,)) ->
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} holds embeddings: expected a torch tensor, got {type(tensor).__name__}")
     if tensor.is_nested or tensor.layout != torch.strided:
-        kind = "nested" if tensor.is_nested else str(tensor.layout)
+        layout = "nested" if tensor.is_nested else str(tensor.layout)
         raise TypeError(
-            f"{name} holds embeddings: expected a dense tensor, got a {kind} one; convert it with .to_dense()"
+            f"{name} holds embeddings: expected a dense tensor, got a {layout} one; convert it with .to_dense()"
         )
     if tensor.dtype not in DTYPES:
         raise TypeError(

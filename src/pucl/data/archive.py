@@ -65,7 +65,7 @@ def open_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 @contextmanager
-def _reading(archive: Path, kind: str) -> Iterator[None]:
+def _reading(archive: Path, form: str) -> Iterator[None]:
     try:
         yield
     except DataError:
@@ -76,7 +76,7 @@ def _reading(archive: Path, kind: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in BAD_NAMES:
             name = _shown(str(error.filename or ""))
             raise DataError(f"{archive}: {name} cannot be the name of a file here: {error.strerror}") from error
-        raise DataError(f"{archive} is no {kind} archive, or is cut off: {reason_of(error)}") from error
+        raise DataError(f"{archive} is no {form} archive, or is cut off: {reason_of(error)}") from error
 
 
 def _check_gzip(archive: Path) -> None:

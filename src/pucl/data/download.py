@@ -72,10 +72,10 @@ def fetch(download: Download, directory: Path) -> Path:
 
 def fault_of(path: Path, download: Download) -> str | None:
     """Say what is wrong with a downloaded file; None if it is correct."""
-    for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
+    for algorithm, expected in (("sha256", download.sha256), ("md5", download.md5)):
         if expected is not None:
-            found = sum_of_file(path, kind)
-            return None if found == expected else f"not the official file: expected {kind} {expected}, got {found}"
+            found = sum_of_file(path, algorithm)
+            return None if found == expected else f"not the official file: expected {algorithm} {expected}, got {found}"
     try:
         with open_zip(path) as opened:
             damaged = opened.testzip()  # The first file whose CRC-32 is wrong.
@@ -84,10 +84,10 @@ def fault_of(path: Path, download: Download) -> str | None:
     return None if damaged is None else f"no zip archive, or is damaged: {damaged}"
 
 
-def sum_of_file(path: Path, kind: str = "md5") -> str:
+def sum_of_file(path: Path, algorithm: str = "md5") -> str:
     """The MD5 or SHA-256 sum of a file. MD5 detects damage; it is no protection against an attacker."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
 def _receive(url: str, part: Path) -> None:

@@ -164,16 +164,16 @@ def find_half_precision() -> list[Finding]:
         return list(pool.map(_find_precision, ("bfloat16", "float16")))
 
 
-def _find_precision(kind: str) -> Finding:
+def _find_precision(precision: str) -> Finding:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    problem = devices.try_half_precision(kind, device)
+    problem = devices.try_half_precision(precision, device)
     if not problem:
-        return Finding(name=kind, value=f"yes (autocast on {device})")
+        return Finding(name=precision, value=f"yes (autocast on {device})")
     value = f"no ({problem})"
-    if device == "cpu" and not devices.try_half_precision(kind, device, devices.WITHOUT_AMX):
+    if device == "cpu" and not devices.try_half_precision(precision, device, devices.WITHOUT_AMX):
         variables = ", ".join(f"{name}={setting}" for name, setting in devices.WITHOUT_AMX.items())
         value = f"{value}; with {variables} it works"
-    return Finding(name=kind, value=value, verdict="no")
+    return Finding(name=precision, value=value, verdict="no")
 
 
 def find_losses() -> list[Finding]:

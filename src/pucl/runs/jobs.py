@@ -14,7 +14,7 @@ from pucl.texts import slug
 Result = dict[str, Any]
 """The result of a run, as its record has it."""
 
-Kind = tuple[str, str, str, int]
+Workload = tuple[str, str, str, int]
 """Framework, data, correction and epochs."""
 
 
@@ -37,8 +37,8 @@ class Job:
     part: str = ""
 
     @property
-    def kind(self) -> Kind:
-        """Runs of one kind take about the same time."""
+    def workload(self) -> Workload:
+        """Runs with the same workload take about the same time."""
         return self.config.framework, self.config.data, self.config.correction, self.config.epochs
 
 
@@ -108,9 +108,9 @@ class Outlook:
     """
 
     def __init__(self, jobs: Sequence[Job], workers: int) -> None:
-        self._waiting = {job.path: job.kind for job in jobs}
+        self._waiting = {job.path: job.workload for job in jobs}
         self._workers = workers
-        self._took: dict[Kind, list[float]] = {}
+        self._took: dict[Workload, list[float]] = {}
         self._lock = threading.Lock()  # The dashboard asks from another thread.
 
     def note(self, done: Done) -> None:
@@ -118,24 +118,26 @@ class Outlook:
         with self._lock:
             del self._waiting[done.job.path]
             if done.error is None:
-                self._took.setdefault(done.job.kind, []).append(max(done.seconds, _whole_seconds(done.result or {})))
+                self._took.setdefault(done.job.workload, []).append(
+                    max(done.seconds, _whole_seconds(done.result or {}))
+                )
 
     def left(self, positions: Positions | None = None) -> str:
-        """The time left in words: estimated from runs of the same kind, otherwise from the mean of all runs.
+        """The time left in words: estimated from runs with the same workload, otherwise from the mean of all runs.
 
         Args:
             positions: Of running jobs. Before the first job has ended, these say how long one takes.
         """
         positions = positions or {}
         with self._lock:
-            times = [seconds for kind in self._took.values() for seconds in kind]
+            times = [seconds for took in self._took.values() for seconds in took]
             times = times or [rest / (1 - share) for share, rest in positions.values() if share < 1]
             if not times:
                 return f"{len(self._waiting)} to go"
             mean = sum(times) / len(times)
-            mean_of = {kind: sum(values) / len(values) for kind, values in self._took.items()}
+            mean_of = {workload: sum(values) / len(values) for workload, values in self._took.items()}
             running = {path: rest for path, (_, rest) in positions.items() if path in self._waiting}
-            ahead = [running.get(path, mean_of.get(kind, mean)) for path, kind in self._waiting.items()]
+            ahead = [running.get(path, mean_of.get(workload, mean)) for path, workload in self._waiting.items()]
         at_a_time = min(self._workers, len(ahead)) or 1
         return f"about {duration(max([sum(ahead) / at_a_time, *running.values()]))} left"
 

@@ -120,7 +120,7 @@ def make_optimiser(
     return OPTIMISERS[name](trained, lr, momentum, weight_decay)
 
 
-def schedule(step: int, total_steps: int, warmup_steps: int = 0, kind: Schedule = "cosine") -> float:
+def schedule(step: int, total_steps: int, warmup_steps: int = 0, form: Schedule = "cosine") -> float:
     r"""The learning rate of a step, as a share of the highest. It depends on the step alone: there is no state to save.
 
     With s the step from 0, T the total and W the steps of warm-up, it is :math:`(s + 1) / W` while s < W, and then
@@ -136,15 +136,15 @@ def schedule(step: int, total_steps: int, warmup_steps: int = 0, kind: Schedule 
         step: s, the steps made so far, 0 <= s <= T.
         total_steps: T, of the whole training.
         warmup_steps: W, 0 <= W <= T.
-        kind: cosine, constant or step.
+        form: cosine, constant or step.
 
     Example:
         >>> [round(schedule(s, 10, warmup_steps=2), 3) for s in (0, 1, 2, 6, 10)]
         [0.5, 1.0, 1.0, 0.5, 0.0]
     """
-    if kind not in SCHEDULES:
+    if form not in SCHEDULES:
         raise ValueError(
-            f"kind is the schedule of the learning rate: expected one of {', '.join(SCHEDULES)}, got {kind}"
+            f"form is that of the learning rate over the steps: expected one of {', '.join(SCHEDULES)}, got {form}"
         )
     if total_steps < 1 or not 0 <= warmup_steps <= total_steps:
         raise ValueError(
@@ -155,11 +155,11 @@ def schedule(step: int, total_steps: int, warmup_steps: int = 0, kind: Schedule 
         raise ValueError(f"step is a position in the training: expected 0 to {total_steps}, got {step}")
     if step < warmup_steps:
         return (step + 1) / warmup_steps
-    if kind == "cosine":
+    if form == "cosine":
         # max: a training may consist of warm-up alone.
         progress = (step - warmup_steps) / max(total_steps - warmup_steps, 1)
         return (1 + math.cos(math.pi * progress)) / 2
-    if kind == "step":
+    if form == "step":
         return float(0.1 ** sum(step >= milestone * total_steps for milestone in MILESTONES))
     return 1.0
 

@@ -125,12 +125,12 @@ def write_tu(graphs: PlainGraphs, directory: Path) -> None:
                 np.savetxt(file, table, fmt=form, delimiter=", ")
 
 
-def read_table(path: Path, kind: type[np.int64] | type[np.float64], columns: int | None) -> NDArray[Any]:
+def read_table(path: Path, dtype: type[np.int64] | type[np.float64], columns: int | None) -> NDArray[Any]:
     """Read a text file of numbers separated by commas, as [line, column]. Errors name the first wrong line.
 
     Args:
         path: The file.
-        kind: Whole numbers, or finite numbers.
+        dtype: Whole numbers, or finite numbers.
         columns: Count of numbers in a line; None: that of the first line.
     """
     try:
@@ -142,36 +142,36 @@ def read_table(path: Path, kind: type[np.int64] | type[np.float64], columns: int
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # numpy 1 truncates fractions to whole numbers.
-            table = np.loadtxt(path, kind, delimiter=",", comments=None, ndmin=2, encoding="latin-1")
+            table = np.loadtxt(path, dtype, delimiter=",", comments=None, ndmin=2, encoding="latin-1")
     except ValueError:
-        raise _wrong_line(path, content, kind, columns) from None
+        raise _wrong_line(path, content, dtype, columns) from None
     # loadtxt skips empty lines, so numbers after one would go to the wrong node.
     if (
         len(table) != content.count(b"\n") + 1
         or table.shape[1] != (columns or table.shape[1])
         or not np.isfinite(table).all()
     ):
-        raise _wrong_line(path, content, kind, columns)
+        raise _wrong_line(path, content, dtype, columns)
     return table
 
 
-def _wrong_line(path: Path, content: bytes, kind: type[np.int64] | type[np.float64], columns: int | None) -> DataError:
+def _wrong_line(path: Path, content: bytes, dtype: type[np.int64] | type[np.float64], columns: int | None) -> DataError:
     """Search the first wrong line. This is slow, so it is done only if there is one."""
     lines = content.decode("latin-1").split("\n")
     count = columns or lines[0].count(",") + 1
-    what = "whole number" if kind is np.int64 else "finite number"
+    what = "whole number" if dtype is np.int64 else "finite number"
     wanted = f"a {what}" if count == 1 else f"{count} {what}s separated by commas"
     for number, line in enumerate(lines, 1):
         fields = line.split(",")
-        if len(fields) != count or not all(_is_number(field, kind) for field in fields):
+        if len(fields) != count or not all(_is_number(field, dtype) for field in fields):
             text = line.strip()
             shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...") if text else "an empty line"
             return DataError(f"{path}, line {number}: expected {wanted}, got {shown}")
     return DataError(f"{path}: expected lines of {wanted}, each with a line ending")
 
 
-def _is_number(field: str, kind: type[np.int64] | type[np.float64]) -> bool:
-    if kind is np.int64:
+def _is_number(field: str, dtype: type[np.int64] | type[np.float64]) -> bool:
+    if dtype is np.int64:
         return WHOLE.fullmatch(field) is not None
     try:
         return "_" not in field and bool(np.isfinite(float(field)))

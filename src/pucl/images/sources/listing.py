@@ -61,12 +61,12 @@ def list_pictures(folder: Path) -> Listing:
     if listing.labels is None:
         return replace(listing, notes=(*notes, f"{folder / test} was skipped: pictures in {TRAIN} have no labels"))
     testing = [file for file in files if _top(file[0]) == test]
-    kinds = [_top(_below(name)) for name, _, _ in testing]
-    if unknown := sorted({kind or "no sub-folder" for kind in kinds} - set(listing.classes)):
+    subfolders = [_top(_below(name)) for name, _, _ in testing]
+    if unknown := sorted({subfolder or "no sub-folder" for subfolder in subfolders} - set(listing.classes)):
         raise DataError(f"{folder / test} has classes that are not in {TRAIN}: {', '.join(unknown)}")
     return Listing(
         files=(*listing.files, *testing),
-        labels=np.concatenate([listing.labels, [listing.classes.index(kind) for kind in kinds]]),
+        labels=np.concatenate([listing.labels, [listing.classes.index(subfolder) for subfolder in subfolders]]),
         classes=listing.classes,
         quantiles=np.concatenate([np.ones(len(training)), np.full(len(testing), -1.0)]),
         notes=notes,
@@ -84,10 +84,10 @@ def _check_classes(tops: set[str], folder: Path) -> None:
         )
 
 
-def _arranged(files: list[tuple[str, int, int]], kinds: list[str], folder: Path) -> Listing:
+def _arranged(files: list[tuple[str, int, int]], subfolders: list[str], folder: Path) -> Listing:
     """Label files by the sub-folders that they are in, and order them for a split."""
-    classes = sorted(set(kinds) - {""})
-    loose = kinds.count("")
+    classes = sorted(set(subfolders) - {""})
+    loose = subfolders.count("")
     if classes and loose:
         raise DataError(
             f"{folder} has {loose} pictures of its own and others in sub-folders, so only some would have a label: put "
@@ -96,7 +96,7 @@ def _arranged(files: list[tuple[str, int, int]], kinds: list[str], folder: Path)
     if len(classes) < 2:  # A single class is no label.
         return Listing(files=tuple(files), labels=None, classes=(), quantiles=np.ones(len(files)))
     number_of = {name: number for number, name in enumerate(classes)}
-    labels = np.array([number_of[kind] for kind in kinds], dtype=np.int64)
+    labels = np.array([number_of[subfolder] for subfolder in subfolders], dtype=np.int64)
     order, quantiles = order_for_split(labels)
     ordered = tuple(files[i] for i in order)
     return Listing(files=ordered, labels=labels[order], classes=tuple(classes), quantiles=quantiles)
