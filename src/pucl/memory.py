@@ -158,12 +158,11 @@ class Bank(nn.Module):
         size: Number of samples.
         dim: Dimension of the embeddings.
         momentum: Share of the old entry that stays at an update, 0 <= momentum < 1.
-        generator: Random generator for the initial unit vectors.
     """
 
     entries: Float[Tensor, "size dim"]
 
-    def __init__(self, size: int, dim: int, momentum: float = 0.5, generator: torch.Generator | None = None) -> None:
+    def __init__(self, size: int, dim: int, momentum: float = 0.5) -> None:
         super().__init__()
         _check_count("size is how many samples the bank holds an embedding of", size, 2)
         _check_count("dim is the dimension of the embeddings", dim, 1)
@@ -172,7 +171,7 @@ class Bank(nn.Module):
                 f"momentum is the share of the old entry that stays: expected 0 <= momentum < 1, got {momentum}"
             )
         self.momentum = momentum
-        self.register_buffer("entries", _to_unit(torch.randn(size, dim, generator=generator)))
+        self.register_buffer("entries", _to_unit(torch.randn(size, dim)))
 
     @torch.no_grad()
     def update(self, ids: Int[Tensor, " batch"], embeddings: Float[Tensor, "batch dim"]) -> None:

@@ -23,6 +23,10 @@ from torch.autograd.function import once_differentiable
 
 from pucl.shapes import Float, Tensor
 
+# Processes wait this long for each other: longer than the first may take to read a large directory. If one dies,
+# torchrun ends the others at once.
+LONGEST_WAIT = timedelta(hours=6)
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -200,13 +204,11 @@ def restarted() -> bool:
 
 
 @contextmanager
-def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours=6)) -> Iterator[None]:
+def torchrun_world(device: torch.device) -> Iterator[None]:
     """Work together with the processes that torchrun started; alone if it started none.
 
     Args:
         device: Device of this process. NVIDIA GPUs communicate by NCCL, everything else by gloo.
-        timeout: How long processes wait for each other: longer than the first may take to read a large directory. If
-            one dies, torchrun ends the others at once.
     """
     if not launched():
         yield
@@ -215,11 +217,11 @@ def torchrun_world(device: torch.device, *, timeout: timedelta = timedelta(hours
         torch.cuda.set_device(device)
     # torchrun uses one store for all its attempts. Without a prefix, an attempt may find the address of a process that
     # died, and wait for it forever.
-    meeting, number, count = next(dist.rendezvous("env://", timeout=timeout))  # type: ignore[attr-defined]
+    meeting, number, count = next(dist.rendezvous("env://", timeout=LONGEST_WAIT))  # type: ignore[attr-defined]
     store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", meeting)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
     _import_before_joining()
-    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=timeout)
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=LONGEST_WAIT)
     try:
         yield
     finally:

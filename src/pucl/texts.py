@@ -21,14 +21,14 @@ def fixed(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}"
 
 
-def signed(value: float, digits: int = 2) -> str:
+def signed(value: float) -> str:
     """A difference with its sign, rounded as `fixed` does.
 
     Example:
         >>> signed(1.234), signed(-0.5)
         ('+1.23', '-0.50')
     """
-    return f"{value:+.{digits}f}"
+    return f"{value:+.2f}"
 
 
 def percent(share: float, digits: int = 2) -> str:

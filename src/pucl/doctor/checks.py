@@ -123,11 +123,11 @@ def find_machine() -> list[Finding]:
     ]
 
 
-def _speed(side: int = 1024, repeats: int = 5) -> float:
-    """Operations per second in a product of two matrices, in the best of several repeats."""
-    matrix = torch.ones(side, side)
-    seconds = []
-    for _ in range(repeats):
+def _speed() -> float:
+    """Operations per second in a product of two matrices, in the best of five repeats."""
+    side = 1024
+    matrix, seconds = torch.ones(side, side), []
+    for _ in range(5):
         began = time.perf_counter()
         torch.mm(matrix, matrix)
         seconds.append(time.perf_counter() - began)
@@ -237,10 +237,10 @@ def _all_equal(pairs: Iterable[tuple[ContrastiveLoss, ContrastiveLoss]]) -> tupl
     return False, f"relative difference {difference:.1e}, more than {EXACT:.0e}"
 
 
-def _two_views(batch: int = 300) -> list[Float[Tensor, "batch dim"]]:
+def _two_views() -> list[Float[Tensor, "batch dim"]]:
     """Random embeddings, enough for several tiles of the streaming form."""
     generator = torch.Generator().manual_seed(0)
-    sample, *noise = (torch.randn(batch, 16, dtype=torch.float64, generator=generator) for _ in range(3))
+    sample, *noise = (torch.randn(300, 16, dtype=torch.float64, generator=generator) for _ in range(3))
     return [sample + part for part in noise]
 
 

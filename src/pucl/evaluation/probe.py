@@ -56,7 +56,7 @@ class ProbedSamples:
 
 
 def train_and_test(
-    train: Labelled, test: Labelled, parts: tuple[NDArray[np.integer], ...] | None = None, *, seed: int = 0
+    train: Labelled, test: Labelled, parts: tuple[NDArray[np.integer], ...] | None = None
 ) -> ProbedSamples:
     """A training set and a test set.
 
@@ -65,10 +65,9 @@ def train_and_test(
         test: The test set.
         parts: Indices into the training set, where the data prescribe that classifiers learn from one part at a time
             (STL10's protocol).
-        seed: Seed of a probe's random draws.
     """
     learned = [train] if parts is None else [train.take(part) for part in parts]
-    return ProbedSamples(splits=tuple(Split(each, test) for each in learned), tested=test, seed=seed)
+    return ProbedSamples(splits=tuple(Split(each, test) for each in learned), tested=test)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,12 +87,11 @@ class Difference:
         return cls(spread.mean, spread.mean - spread.margin, spread.mean + spread.margin)
 
 
-def student_quantile(freedom: int, level: float = 0.975) -> float:
-    """The quantile of Student's t, by scipy.
+def student_quantile(freedom: int) -> float:
+    """The quantile of Student's t for a two-sided interval of 95 %, by scipy.
 
     Args:
         freedom: Degrees of freedom, at least 1.
-        level: Probability below the quantile; 0.975 gives a two-sided interval of 95 %.
 
     Example:
         >>> round(student_quantile(4), 3), round(student_quantile(1), 3)
@@ -102,4 +101,4 @@ def student_quantile(freedom: int, level: float = 0.975) -> float:
         from scipy.special import stdtrit  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError as error:
         raise ExtraMissingError("the 95 % interval of a mean", "scipy") from error
-    return float(stdtrit(freedom, level))
+    return float(stdtrit(freedom, 0.975))

@@ -202,12 +202,11 @@ def compare_rows(
     *,
     resources: Resources,
     display: Display = SILENT,
-    base: str = BASE,
 ) -> ComparedRows:
-    """Run each row with the same seeds in ``ROW/seed-N`` below `out`, and compare the results with the base row."""
+    """Run each row with the same seeds in ``ROW/seed-N`` below `out`, and compare the results with plain."""
     done = run_grid(grid_of(rows, seeds), out, resources, display)
     check_some_finished(done)
-    return compare_results(rows, done, base)
+    return compare_results(rows, done, BASE)
 
 
 def make_table(
