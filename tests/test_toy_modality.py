@@ -239,11 +239,7 @@ class TrainedTexts:
 
     def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
         texts = load_texts(self.config.data, root)
-        indices = choose(texts.labels, len(texts))
-        rows = embed_texts(self.module, texts.subset(indices))
-        return ShownSamples(
-            part="texts", indices=indices, rows=rows, labels=texts.labels[indices], classes=texts.classes
-        )
+        return ShownSamples.of("texts", texts, choose, lambda chosen: embed_texts(self.module, chosen))
 
     @torch.no_grad()
     def compare_samples(
@@ -251,16 +247,8 @@ class TrainedTexts:
     ) -> ComparedSamples:
         texts = load_texts(self.config.data, root)
         indices = choose(len(texts))
-        looks = self.module.look(texts.batch(indices), generator)
-        firsts, seconds = (nn.functional.normalize(view, dim=1) for view in looks)
-        cosines = firsts @ seconds.T
-        return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(indices), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=torch.from_numpy(texts.labels[indices]),
-            samples=len(texts),
-        )
+        views = [self.module.look(texts.batch(indices), generator)]
+        return ComparedSamples.of_views(views, texts.labels[indices], samples=len(texts))
 
 
 def make_encoder(config: TextConfig, _shape: None, _source: EncoderSource | None) -> BagOfWords:

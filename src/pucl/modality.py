@@ -4,7 +4,7 @@ A modality is a folder. It has a configuration, a `Task` for the data of a run, 
 finished run, and a `Modality` that names them. `pucl.modalities` has the table of modalities.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -142,6 +142,19 @@ class ShownSamples:
     labels: Labels | None
     classes: tuple[str, ...]
 
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        samples: Any,
+        choose: Callable[[Labels | None, int], Indices],
+        encode: Callable[[Any], Features],
+    ) -> "ShownSamples":
+        """Choose among samples that have `labels`, `classes` and `subset(indices)`, and encode the chosen ones."""
+        indices = choose(samples.labels, len(samples))
+        chosen = samples.subset(indices)
+        return cls(part=part, indices=indices, rows=encode(chosen), labels=chosen.labels, classes=chosen.classes)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedSamples:
@@ -159,6 +172,25 @@ class ComparedSamples:
     positive: Features | None
     labels: Tensor | None
     samples: int
+
+    @classmethod
+    def of_views(cls, views: Iterable[Sequence[Tensor]], labels: Labels | None, *, samples: int) -> "ComparedSamples":
+        """Compare the first view of each sample with the second views of all. Those of one sample are positives.
+
+        Args:
+            views: For each batch, the embeddings of both views.
+            labels: Labels of these samples.
+            samples: Number of samples that they were chosen from.
+        """
+        firsts, seconds = (nn.functional.normalize(torch.cat(each), dim=1) for each in zip(*views, strict=True))
+        cosines = firsts @ seconds.T
+        return cls(
+            cosines=cosines,
+            pairs=~torch.eye(len(cosines), dtype=torch.bool),
+            positive=cosines.diagonal().numpy().copy(),
+            labels=None if labels is None else torch.from_numpy(labels),
+            samples=samples,
+        )
 
 
 @runtime_checkable

@@ -1,7 +1,8 @@
 """Embedding in evaluation mode, for all modalities."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,31 @@ def finite_rows(encoder: nn.Module, vectors: Tensor, unit: str) -> NDArray[np.fl
         f"features are numbers that can be compared: expected finite ones, got NaN or infinity for {wrong} of "
         f"{len(rows)} {unit}; {cause}"
     )
+
+
+_Set = TypeVar("_Set", bound=Sized)
+
+
+def embed_each(
+    sets: Mapping[str, _Set],
+    embed: Callable[[_Set, Callable[[int], None]], NDArray[np.float32]],
+    *,
+    progress: Callable[[int, int], None],
+) -> dict[str, NDArray[np.float32]]:
+    """The features of several sets of samples, by name.
+
+    Args:
+        sets: Samples by name.
+        embed: Computes the features of one set. It is also given a function to call with the number that is done.
+        progress: Called with the number of samples that are done, and of all.
+    """
+    rows: dict[str, NDArray[np.float32]] = {}
+    before, total = 0, sum(map(len, sets.values()))
+    for name, samples in sets.items():
+        rows[name] = embed(samples, lambda done, before=before: progress(before + done, total))  # type: ignore[misc]
+        before += len(samples)
+    progress(total, total)
+    return rows
 
 
 @contextmanager

@@ -127,11 +127,7 @@ class TrainedGraphs:
     def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
         """Some of the graphs; see `pucl.modality.Trained`."""
         graphs = self.data(root=root)
-        indices = choose(graphs.labels, len(graphs))
-        chosen = graphs.subset(indices)
-        return ShownSamples(
-            part="graphs", indices=indices, rows=self.encode(chosen), labels=chosen.labels, classes=chosen.classes
-        )
+        return ShownSamples.of("graphs", graphs, choose, self.encode)
 
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator

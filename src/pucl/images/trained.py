@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError
 from pucl.evaluation import Labelled, measure, numbers_in, train_and_test
+from pucl.evaluation.embed import embed_each
 from pucl.images.config import ImageConfig
 from pucl.images.embedding import BATCH, embed
 from pucl.images.imageset import ImageData, ImageSet
@@ -106,16 +107,9 @@ class TrainedImages:
         self, sets: Mapping[str, ImageSet], *, batch_size: int = BATCH, progress: Progress = lambda _done, _total: None
     ) -> dict[str, NDArray[np.float32]]:
         """Compute the features of several sets of images, by name. They may be memory maps."""
-        rows, before, total = {}, 0, sum(map(len, sets.values()))
-        for name, images in sets.items():
-
-            def report(done: int, before: int = before) -> None:
-                progress(before + done, total)
-
-            rows[name] = embed(self.module, images.pixels, batch_size, report)
-            before += len(images)
-        progress(total, total)
-        return rows
+        return embed_each(
+            sets, lambda images, report: embed(self.module, images.pixels, batch_size, report), progress=progress
+        )
 
     def data(
         self, source: str | Path | None = None, *, root: Path | None = None, test_share: float = TEST_SHARE
@@ -168,11 +162,7 @@ class TrainedImages:
         """Choose images of the test set, or of the training set if there is no test set."""
         data = self.data(root=root)
         part, images = ("training images", data.train) if data.test is None else ("test images", data.test)
-        indices = choose(images.labels, len(images))
-        chosen = images.subset(indices)
-        return ShownSamples(
-            part=part, indices=indices, rows=self.encode(chosen), labels=chosen.labels, classes=chosen.classes
-        )
+        return ShownSamples.of(part, images, choose, self.encode)
 
     @torch.no_grad()
     def compare_samples(
@@ -181,19 +171,10 @@ class TrainedImages:
         """Compare two views of each image after the head: the first view of one with the second view of another."""
         images = self.data(root=root).pretrain
         chosen = choose(len(images))
-        looks = []
-        for start in range(0, len(chosen), COMPARED):
-            pixels = torch.from_numpy(np.array(images.pixels[chosen[start : start + COMPARED]]))
-            looks.append(self.module.look(pixels, generator))
-        firsts, seconds = (nn.functional.normalize(torch.cat(views), dim=1) for views in zip(*looks, strict=True))
-        cosines = firsts @ seconds.T
-        return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(chosen), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=None if images.labels is None else torch.from_numpy(images.labels[chosen]),
-            samples=len(images),
-        )
+        blocks = [images.pixels[chosen[start : start + COMPARED]] for start in range(0, len(chosen), COMPARED)]
+        views = [self.module.look(torch.from_numpy(np.array(pixels)), generator) for pixels in blocks]
+        labels = None if images.labels is None else images.labels[chosen]
+        return ComparedSamples.of_views(views, labels, samples=len(images))
 
 
 class PixelEncoder(nn.Module):

@@ -12,6 +12,7 @@ from torch import nn
 from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError
 from pucl.evaluation import measure, numbers_in
+from pucl.evaluation.embed import embed_each
 from pucl.modality import ComparedSamples, EmbeddedData, Features, Indices, Labels, Progress, ShownSamples
 from pucl.text.config import TextConfig
 from pucl.text.registry import load_texts
@@ -94,21 +95,13 @@ class TrainedTexts:
                 sides[f"{prefix}seconds"] = texts.seconds
             if texts.labels is not None:
                 arrays |= {f"{prefix}labels": texts.labels, "classes": np.array(texts.classes)}
-        rows = self.embed(sides, progress=progress)
+        rows = embed_each(
+            sides,
+            lambda texts, report: embed_texts(self.module, texts, lambda done, _: report(done)),
+            progress=progress,
+        )
         parts = {name: len(each) for name, each in sides.items()} if len(sides) > 1 else {}
         return EmbeddedData(arrays=rows | arrays, rows=np.concatenate(list(rows.values())), parts=parts)
-
-    def embed(self, sets: dict[str, tuple[str, ...]], *, progress: Progress) -> dict[str, Features]:
-        """Compute the features of several sets of texts, by name."""
-        rows, before, total = {}, 0, sum(map(len, sets.values()))
-        for name, texts in sets.items():
-
-            def report(done: int, _count: int, before: int = before) -> None:
-                progress(before + done, total)
-
-            rows[name] = embed_texts(self.module, texts, report)
-            before += len(texts)
-        return rows
 
     def evaluate(
         self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
@@ -129,11 +122,7 @@ class TrainedTexts:
         """Choose test texts, or training texts if there are no test texts."""
         data = self.data(root=root)
         part, texts = ("training texts", data.train) if data.test is None else ("test texts", data.test)
-        indices = choose(texts.labels, len(texts))
-        chosen = texts.subset(indices)
-        return ShownSamples(
-            part=part, indices=indices, rows=self.encode(chosen), labels=chosen.labels, classes=chosen.classes
-        )
+        return ShownSamples.of(part, texts, choose, self.encode)
 
     @torch.no_grad()
     def compare_samples(
@@ -143,13 +132,6 @@ class TrainedTexts:
         texts = self.data(root=root).train.with_partners()
         chosen = choose(len(texts))
         blocks = [chosen[start : start + COMPARED] for start in range(0, len(chosen), COMPARED)]
-        looks = [self.module.look(texts.batch(block), generator) for block in blocks]
-        firsts, seconds = (nn.functional.normalize(torch.cat(sides), dim=1) for sides in zip(*looks, strict=True))
-        cosines = firsts @ seconds.T
-        return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(chosen), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=None if texts.labels is None else torch.from_numpy(texts.labels[chosen]),
-            samples=len(texts),
-        )
+        sides = [self.module.look(texts.batch(block), generator) for block in blocks]
+        labels = None if texts.labels is None else texts.labels[chosen]
+        return ComparedSamples.of_views(sides, labels, samples=len(texts))
