@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     rows, parts = ([name for name in given.split(",") if name] for given in (arguments.rows, arguments.parts))
-    check_once("rows are what is compared", rows)
+    check_once("rows are the methods to compare", rows)
     check_once("parts are frameworks with data", parts)
     for part in parts:
         check_known("part", part, SUBJECTS)

@@ -59,7 +59,7 @@ class RunConfig:
     """
 
     keep_rest: ClassVar[bool] = False
-    """Whether an epoch ends with a smaller batch of what is left."""
+    """Whether an epoch ends with a smaller batch of the remaining samples. Otherwise these are skipped."""
 
     raw_features: ClassVar[bool] = False
     """Whether samples have features without an encoder, for the row ``"raw"``."""
@@ -238,7 +238,7 @@ class RunConfig:
         return None
 
     def for_encoding(self) -> "RunConfig":
-        """The same with the smallest queue or bank: after the training it is of no use."""
+        """The same with the smallest queue or bank, which nothing needs after the training."""
         return self
 
     def pairs_met(self, samples: int) -> tuple[int, int]:

@@ -50,7 +50,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def usable_cores() -> int:
-    """Number of cores that this process may run on. It can be smaller than that of the machine."""
+    """Number of cores that this process may use. The machine may have more."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

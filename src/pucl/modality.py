@@ -66,7 +66,7 @@ class Task(Protocol):
 
     @property
     def shape(self) -> Any:
-        """The shape of the samples: what a framework must know of them to be built."""
+        """The shape of the samples, which a framework needs when it is built."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class EmbeddedData:
     Args:
         arrays: By name: features, labels, names and classes, as a ``.npz`` file holds them.
         rows: All features as one array, [sample, feature].
-        parts: The number of samples of each part; empty for data without parts.
+        parts: Number of samples of each part; empty for data without parts.
     """
 
     arrays: dict[str, NDArray[Any]]

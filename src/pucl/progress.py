@@ -67,7 +67,7 @@ class StatusArea:
         """Stop drawing, and erase the area or leave its last state on the screen."""
         if self._drawing:
             if erase:
-                self._draw = str  # Rich draws once more, also what is higher than the terminal, and could not erase it.
+                self._draw = str  # Rich draws once more. It could not erase an area higher than the terminal.
             self._drawing.transient = erase
             self._drawing.stop()
             self._drawing = None
@@ -98,7 +98,7 @@ class Progress:
     def __call__(self, done: float, total: float) -> None:
         """Report the amount done so far. A total of 0 means that the total is unknown."""
         if self._first is None:
-            self._first = done  # A resumed download starts here; the estimate must not count what it already had.
+            self._first = done  # A resumed download starts here. The estimate counts only what is downloaded now.
         elapsed = time.monotonic() - self._began
         if elapsed < QUIET_SECONDS:
             return

@@ -32,7 +32,7 @@ MOST_BYTES = 2**30
 
 
 class DamagedError(ValueError):
-    """A file does not hold what pucl wrote there. It is left as it is."""
+    """A file is damaged, or another program wrote it. It is not changed."""
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(f"{file} {DAMAGED}: {why}")
@@ -75,7 +75,7 @@ def each_line(file: Path, schema: type[_Record]) -> Iterator[tuple[int, _Record 
     """Read a file that holds one record on each line, and continue after a damaged line.
 
     Args:
-        file: A file with JSON on each line; a name that ends in ``.gz`` is that of a compressed file.
+        file: A file with JSON on each line. It is compressed if its name ends in ``.gz``.
         schema: The type of the records; see `read_record`.
 
     Yields:

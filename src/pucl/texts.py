@@ -9,7 +9,7 @@ from typing import Any
 
 
 def fixed(value: float, digits: int = 2) -> str:
-    """A number with so many digits after the point.
+    """A number with a fixed count of digits after the point.
 
     Every table, chart and page rounds accuracies and differences with this function, so that they agree. A tie, such
     as 35.625, goes to the even digit; JavaScript's ``toFixed`` would round it up.
@@ -72,7 +72,7 @@ def capitalised(text: str) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Text of at most so many characters, with an ellipsis where it was cut.
+    """Shorten a text to a number of characters, with an ellipsis where it was cut.
 
     Example:
         >>> shortened("plain", 8), shortened("a long name", 8)
@@ -82,7 +82,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text that may go to a terminal: what is no letter or sign is written as an escape.
+    r"""Text that is safe to print on a terminal: control characters are escaped.
 
     Names of files, classes and data come from others. A control character among them could move the cursor, change the
     title of the window or forge a line.

@@ -115,7 +115,10 @@ def test_settings_of_graphs(few_graphs: Path, tmp_path: Path, capsys: pytest.Cap
         (["graphs", "--variants=referense"], "Did you mean 'reference'?"),
         (["graphs", "--data=,"], "a search has sets of graphs: expected at least one, each once, got none"),
         (["graphs", "--data=dd,DD"], "expected at least one, each once, got DD, DD"),
-        (["graphs", "--variants=;"], "variants are what is compared: expected at least one, each once, got none"),
+        (
+            ["graphs", "--variants=;"],
+            "variants are the settings to compare: expected at least one, each once, got none",
+        ),
         (["alpha-c", "--budget=quik"], "Did you mean 'quick'?"),
     ],
 )

@@ -128,7 +128,7 @@ def test_what_fails_is_told_and_the_rest_kept(
     [
         (["--rows=+PUKL 0.1"], "'+PUKL 0.1' is no row of Table 2: expected one of raw features, untrained, InfoGraph"),
         (["--rows=+PUKL 0.1"], "Did you mean '+PUCL 0.1'?"),
-        (["--rows="], "rows are what is compared: expected at least one, each once, got none"),
+        (["--rows="], "rows are the methods to compare: expected at least one, each once, got none"),
         (["--rows=+DEB;+DEB"], "expected at least one, each once, got +DEB, +DEB"),
         (["--variant=5 layer"], "Did you mean '5 layers'?"),
         (["--variant=5 layers", "--rows=+PUCL 0.1"], "Did you mean '+PUCL'?"),

@@ -1,4 +1,4 @@
-"""What all adapters share."""
+"""The base class of the adapters."""
 
 from torch import nn
 

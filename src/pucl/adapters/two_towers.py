@@ -25,7 +25,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.shapes import Float, Int, Tensor
 
 Directions = Literal["both", "first", "second"]
-"""Whose samples are anchors: those of both towers, of the first, or of the second."""
+"""The towers whose samples are anchors: both, the first, or the second."""
 
 
 class _Side(NamedTuple):
@@ -35,7 +35,7 @@ class _Side(NamedTuple):
         vectors: Embeddings of length one. The first rows are those of the batch.
         ids: Item of each row, -1 if it is not known.
         groups: Known group of each row, -1 for none; None if no groups are given.
-        shift: What is added to the logits of each row as a candidate.
+        shift: Number that is added to the logits of each row as a candidate.
     """
 
     vectors: Float[Tensor, "row dim"]
@@ -166,7 +166,7 @@ class TwoTowerLoss(Adapter):
         temperature: Temperature,
         bias: Temperature | None,
     ) -> Pairs:
-        """The batch of one tower against the candidates of the other one, those of all processes if they gather."""
+        """Compare the batch of one tower with the candidates of the other one, of all processes if they gather."""
         partners, others = candidates.vectors[:batch], self._gathered(candidates)
         _check_candidates(others.ids, others.groups)
         pairs = pair_up(
@@ -212,7 +212,7 @@ def _bias(logit_bias: float | Float[Tensor, ""]) -> Temperature:
 
 
 def _with_negatives(texts: Float[Tensor, "batch dim"], negatives: Float[Tensor, "extra dim"]) -> Tensor:
-    """The items of the second tower: those of the batch, then more of them."""
+    """The items of the second tower: the batch, then additional negatives."""
     negatives = as_embeddings("negatives", negatives)
     check_alike(("text_features", texts), ("negatives", negatives))
     return torch.cat([texts, unit("negatives", negatives).to(texts.dtype)])
@@ -221,7 +221,7 @@ def _with_negatives(texts: Float[Tensor, "batch dim"], negatives: Float[Tensor, 
 def _of_items(
     name: str, given: Int[Tensor, " item"] | None, batch: int, items: Float[Tensor, "item dim"], meaning: str
 ) -> Int[Tensor, " item"]:
-    """A number for each item, -1 where none is given. Those of negatives may be left out."""
+    """A number for each item, -1 where none is given. The numbers of negatives may be left out."""
     numbers = torch.full((len(items),), UNKNOWN, device=items.device)
     if given is None:
         return numbers

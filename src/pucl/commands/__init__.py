@@ -1,1 +1,1 @@
-"""What the command line offers, one command a file: its arguments, and what it prints."""
+"""The commands, one a file: arguments, help text and output."""

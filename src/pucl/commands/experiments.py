@@ -1,4 +1,4 @@
-"""What commands that run many trainings share: options, the printed table, failures, and the page at the end."""
+"""Parts of the commands that run many trainings: options, the printed table, failures, and the page at the end."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
 
 
 def add_workers(container: Container, *, default: str = "one for each core") -> None:
-    """Add how many runs are trained at a time, where, what is reused, and whether a page is written at the end.
+    """Add the options of workers, Ray, reused runs and the page at the end.
 
     `default` is the default number of workers in words.
     """

@@ -117,7 +117,7 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, SettingValue]:
 
 
 def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
-    """By correction: those of the given settings that it has.
+    """The given settings of each correction.
 
     Raises:
         ValueError: If none of these corrections has a setting that was given. It would be ignored silently.

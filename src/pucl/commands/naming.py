@@ -17,7 +17,7 @@ LONGEST = 80  # Characters of a suffix; a file name may have 255.
 def name_of_changes(
     config: RunConfig, recipe_name: str | None, settings: Mapping[str, SettingValue] | None = None
 ) -> str:
-    """The end of a directory's name: the settings that differ from those of the bare command; empty if none does.
+    """The end of a directory's name: the settings that differ from the defaults of the command; empty if none does.
 
     Args:
         config: The configuration of the run.

@@ -1,7 +1,7 @@
 r"""False negatives attracted: losses that know the classes, SINCERE and SupCon.
 
-An anchor's positives are its given ones and its *mates*, the unlabelled samples of its own class. With P for the logits
-of them all and :math:`u_k` for those of the samples of other classes,
+An anchor's positives are its given ones and its *mates*, the unlabelled samples of its own class. Let P be the logits
+of all positives, and :math:`u_k` the logits of samples of other classes,
 
 .. math:: \text{SINCERE:}\ \mathrm{mean}_{p \in P} -\log \frac{e^p}{e^p + \sum_k e^{u_k}}, \qquad
           \text{SupCon:}\ \mathrm{mean}_{p \in P} -\log \frac{e^p}{\sum_{q \in P} e^q + \sum_k e^{u_k}}.
@@ -23,7 +23,7 @@ from pucl.shapes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Classified:
-    """Logits of anchors whose classes, and those of their unlabelled samples, are known.
+    """Logits of pairs whose classes are known.
 
     Args:
         given: Logits of the given positives.

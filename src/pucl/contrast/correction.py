@@ -237,11 +237,11 @@ class CorrectionState(nn.Module):
 
     @property
     def sees(self) -> bool:
-        """Whether enough is learnt to correct anything; as long as it is not, `read` returns plain."""
+        """Whether enough is learnt to correct anything. Until then `read` returns plain."""
         return True
 
     def name_samples(self, batch: int) -> Int[Tensor, " batch"] | None:  # noqa: ARG002 (for subclasses)
-        """Names for the samples of a batch, for a state that remembers samples and was not told how many there are.
+        """Names for the samples of a batch, for a state that remembers samples and does not know how many there are.
 
         A loss asks for them before it makes its pairs. None: samples have the names that the user gives them.
 
@@ -274,7 +274,7 @@ class CorrectionState(nn.Module):
         raise NotImplementedError
 
     def end_epoch(self) -> None:
-        """Do what is due once an epoch, such as computing clusters anew. Called without gradients, in all processes.
+        """Update what changes once an epoch, such as clusters. Called without gradients, in all processes.
 
         The buffers of the first process are then copied to the others. Random choices must depend on the buffers
         alone, so that a resumed training makes the same ones. There may have been no `commit` yet: with a queue,

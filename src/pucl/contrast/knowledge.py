@@ -1,4 +1,4 @@
-"""What is known of pairs beside the given positives: groups of samples, and the labels that the oracles use."""
+"""Known groups of samples, and the labels that the oracles use."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def with_groups(pairs: Pairs, query_groups: Int[Tensor, " anchor"], key_groups: 
               \mathrm{loss} = \mathrm{mean}_{p \in M} -\log \frac{e^p}{e^p + N \max(E^-[\exp], \text{floor})}.
 
     Pairs are excluded by one number for each row, which rows of one group share. So a sample must be in one group. If
-    no anchor has a mate, the pairs are returned as they are: groups that all differ change nothing, to the bit.
+    no anchor has a mate, the pairs are returned unchanged: groups that all differ change no bit of the loss.
 
     Args:
         pairs: Pairs whose ids, if there are any, name the samples.

@@ -27,7 +27,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Outcome:
-    """The losses of all anchors, and what one should know about them.
+    """The losses of all anchors, and numbers to judge them by.
 
     Args:
         loss: One value per anchor.

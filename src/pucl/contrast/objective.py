@@ -20,12 +20,12 @@ Floor = Literal["auto", "temperature", "paper"] | float
 - ``"paper"``: exp(-1), as printed in the paper, which has no temperature.
 - a number 0 < rho < 1: that share of the average over the unlabelled samples. An anchor at this floor still pushes its
   unlabelled samples away.
-- ``"auto"``: ``"temperature"``, but for InfoNCE below a temperature of 0.25 the share 0.1; see `resolve_floor`.
+- ``"auto"``: ``"temperature"``, but for InfoNCE below a temperature of 0.25 the share 0.1; see `Objective.auto_floor`.
 """
 
 
 class TileSums(NamedTuple):
-    """What is left of the logits when they were summed tile by tile.
+    """The sums of all logits, which were computed tile by tile and dropped.
 
     Args:
         average: The average of g over the unlabelled samples of each anchor; for InfoNCE its logarithm.

@@ -244,7 +244,7 @@ def stack_views(
 
 
 def scalar(temperature: Temperature) -> Temperature:
-    """Return a number as it is, and a tensor of one element as a 0-d tensor of float32 or better."""
+    """Return a number unchanged, and a tensor of one element as a 0-d tensor of float32 or better."""
     if not isinstance(temperature, torch.Tensor):
         return temperature
     number = temperature.reshape(())

@@ -70,7 +70,7 @@ class Groups(NamedTuple):
     def find(self) -> tuple[Int[Tensor, "anchor mate"], Bool[Tensor, "anchor mate"]]:
         """Indices of each anchor's mates among the keys, and which of these indices are used.
 
-        Groups are searched in sorted order: the cost grows with the number of mates, not with that of all pairs.
+        Groups are searched in sorted order: the cost grows with the number of mates, not with the number of all pairs.
         """
         groups, order = self.key.sort(stable=True)
         begin, end = (torch.searchsorted(groups, self.query, right=right) for right in (False, True))
@@ -193,7 +193,7 @@ class Pairs:
     def all_positives(
         self,
     ) -> tuple[Float[Tensor, "anchor positive"], Bool[Tensor, "anchor positive"] | None]:
-        """Logits of all positives, those of mates too, and which of them count; None if all do."""
+        """Logits of all positives, including mates, and which of them count; None if all do."""
         if self.groups is None:
             return self.positives(), self.positive_mask
         indices, present = self.mates(self.groups)

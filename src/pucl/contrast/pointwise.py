@@ -27,7 +27,7 @@ MOST = 0.5  # Largest share of plain's sum that is removed for an anchor.
 
 
 class Removal(NamedTuple):
-    """What is removed from each anchor's sum.
+    """The part of each anchor's sum that is removed.
 
     Args:
         hidden: r after the bound; 0 for masked pairs.
@@ -92,7 +92,7 @@ class PointwiseWeights(Correction):
         raise NotImplementedError
 
     def removal(self, comparison: Comparison) -> Removal:
-        """The r of each pair after the bound, and what it removes."""
+        """The r of each pair after the bound, and the share of plain's sum that it removes."""
         return bounded(self.hidden(comparison), comparison, self.most)
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:

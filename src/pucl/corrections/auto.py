@@ -1,4 +1,4 @@
-"""The automatic correction: it uses what can be seen in the data, and is plain while nothing can."""
+"""The automatic correction: it finds hidden positives in the data, and is plain until it has found some."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from pucl.corrections.clusters import Clusters, ClusterState
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Correction):
-    r"""The correction without a prior that sees hidden positives; `Plain`, to the bit, while it sees none.
+    r"""The correction that finds hidden positives without a prior. Until it does, it is `Plain`, bit by bit.
 
     There is nothing to set. The weights are :math:`w_i \propto 1 - r_i` with :math:`\omega = 0`, and at most half of
     plain's sum is removed for an anchor. Today r comes from `Clusters`. Sure mates are attracted: together they weigh

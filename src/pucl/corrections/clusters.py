@@ -32,7 +32,7 @@ from pucl.shapes import Float, Int, Tensor
 KEPT = 0.7  # Weight of an epoch's features relative to the next one's: about the last three epochs count.
 FIRST_EPOCH = 2  # Features of the first epoch are those of a nearly untrained encoder.
 OPENS = 0.55  # Agreement from which communities are used. Noise reaches 0.25, encoders too weak to help 0.43.
-SHUTS = 0.45  # Agreement below which they are no longer used: lower, or a weak encoder would switch to and fro.
+SHUTS = 0.45  # Agreement below which they are no longer used. It is lower than `OPENS`, so that this rarely alternates.
 RECENT = 1 << 14  # Samples since the last epoch ended that are remembered if samples have no names.
 MATES = 8  # Most mates that an anchor attracts in a step. All of them do the same, and need more memory.
 MEASURED = 1 << 7  # Keys up to which the removed share is measured for every anchor; beyond, for a part, to save time.
@@ -91,7 +91,7 @@ class Clusters(Correction):
         return repeated_partitions(points, seed, None if self.k is None else divide_by_k_means(self.k))
 
     def assign(self, groups: Int[Tensor, "sample partition"], seed: int) -> Int[Tensor, "sample partition"]:
-        """The communities that each sample is taken to be in: its own, or with `shuffled` those of another sample."""
+        """The communities of each sample; with `shuffled`, each sample gets the communities of another one."""
         if not self.shuffled:
             return groups
         return groups[torch.randperm(len(groups), generator=torch.Generator().manual_seed(seed))]
@@ -157,7 +157,7 @@ class ClusterState(CorrectionState):
         )
 
     def groups_of(self, pairs: Pairs) -> Int[Tensor, "sample partition"]:
-        """A copy of the communities by sample; the last row is that of unknown samples, whose id is -1."""
+        """A copy of the communities by sample. The last row is for unknown samples, whose id is -1."""
         del pairs
         return torch.cat([self.groups, self.groups.new_full((1, PARTITIONS), UNKNOWN)])
 
@@ -172,7 +172,7 @@ class ClusterState(CorrectionState):
         return torch.cat([embeddings, removed], dim=1)
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
-        """Add the features of these samples to what is remembered of them, which fades.
+        """Add the features of these samples to their remembered features. Older features weigh less.
 
         The sum need not be a mean: only its direction is used. A mean that starts at the first feature would give it
         three times the weight of its age, and the first encoder is nearly untrained.
@@ -212,13 +212,13 @@ class ClusterState(CorrectionState):
             self.groups[known] = self.settings.assign(groups, seed).to(self.groups.device)
 
     def decide(self, found: Partitions) -> None:
-        """Whether these partitions repeat well enough, and what they say of the pairs if they do."""
+        """Decide whether these partitions repeat well enough to be used, and if so estimate tau' from them."""
         self.repeatable.fill_(found.repeatable)
         self.opened.fill_(found.repeatable >= (SHUTS if self.sees else OPENS))
         self.tau_plus.fill_(mean_square_share(found.groups) if self.sees else 0.0)
 
     def report(self) -> StateReport:
-        """What is believed: tau', the share removed, how repeatable communities are, and how many there are."""
+        """tau', the share removed, how repeatable communities are, and how many there are."""
         sizes = self._numbers_of_groups()
         numbers = {
             "tau_plus": float(self.tau_plus),
@@ -246,9 +246,9 @@ class ClusterState(CorrectionState):
 
 
 class RecentClusterState(ClusterState):
-    """The same for samples without names: those since the epoch began, and the communities of the epoch before.
+    """The same for samples without names: it remembers the samples of this epoch, and the last epoch's communities.
 
-    A sample is named by its place in a ring. The ring is emptied when an epoch ends: otherwise a sample would be in it
+    A sample is named by its index in a ring. The ring is emptied when an epoch ends: otherwise a sample would be in it
     several times, be its own neighbour, and be found again in the other half. New samples are given to communities by
     the majority of their neighbours among the remembered samples of the epoch before.
     """
@@ -268,7 +268,7 @@ class RecentClusterState(ClusterState):
         self.register_buffer("groups_of_points", torch.full((LARGEST, PARTITIONS), UNKNOWN))
 
     def name_samples(self, batch: int) -> Int[Tensor, " batch"]:
-        """Places in the ring; -1 for those of a batch that is larger than the ring."""
+        """Indices in the ring; -1 for the samples that do not fit, if the batch is larger than the ring."""
         numbers = torch.arange(batch, device=self.place.device)
         return torch.where(numbers < RECENT, (self.place + numbers) % RECENT, UNKNOWN)
 
@@ -287,7 +287,7 @@ class RecentClusterState(ClusterState):
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
         """Put the features of these samples into the ring."""
         ids = known_ids(ids)
-        self.known[ids[ids >= 0]] = False  # What was at these places is an older sample.
+        self.known[ids[ids >= 0]] = False  # These rows of the ring hold older samples.
         super().commit(ids, seen)
         self.place.copy_((self.place + len(ids[ids >= 0].unique())) % RECENT)
 
@@ -298,7 +298,7 @@ class RecentClusterState(ClusterState):
         self.place.zero_()
 
     def find(self, known: Int[Tensor, " known"]) -> None:
-        """Find communities among these samples, and keep what is needed to give new samples to them."""
+        """Find communities among these samples, and keep the points by which new samples are assigned to them."""
         seed = int(self.epochs)
         features = self.features[known].cpu()[some_of(len(known), seed)]
         whitening = Whitening.of(features)
@@ -352,7 +352,7 @@ def choose_mates(hidden: Float[Tensor, "anchor unlabelled"], comparison: Compari
 def known_ids(ids: Int[Tensor, " anchor"] | None) -> Int[Tensor, " anchor"]:
     """The ids of the anchors; raise if they are not known."""
     if ids is None:
-        raise ValueError("communities are those of samples: expected the ids of the anchors, got none")
+        raise ValueError("this correction groups samples by their ids: expected the ids of the anchors, got none")
     return ids
 
 
@@ -371,7 +371,7 @@ def mean_features(
 
 
 def some_of(count: int, seed: int) -> Int[Tensor, " chosen"]:
-    """All of so many samples, or a random `LARGEST` of them."""
+    """Indices of all samples, or of a random `LARGEST` of them if there are more."""
     if count <= LARGEST:
         return torch.arange(count)
     return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:LARGEST].sort().values

@@ -86,11 +86,11 @@ class GloFNDState(CorrectionState):
         return bool(self.epochs >= self.settings.wait)
 
     def read(self, pairs: Pairs) -> Correction:
-        """Leave out what is above the thresholds as this step moves them; nothing while the correction waits.
+        """Leave out samples above the thresholds, after this step has moved them; none while the correction waits.
 
-        The thresholds are moved here for these pairs alone, and the buffers stay. `commit` moves the buffers, to the
-        same values: all anchors of a sample are in one process. Only if a step has several pairs, as for CMC, each of
-        them has the thresholds of its own anchors here, and `commit` those of all.
+        The moved thresholds are used for these pairs and not stored. `commit` computes and stores the same values,
+        since all anchors of a sample are in one process. They differ only if a step has several `Pairs`, as for CMC:
+        here thresholds move by the anchors of one of them, in `commit` by the anchors of all.
         """
         queries, _ = pairs.sample_ids()
         if self.settings.dropped == 0 or not self.sees:
@@ -158,7 +158,7 @@ class GloFNDState(CorrectionState):
         gradient = share - above
         first = torch.where(moves, BETA1 * self.first + (1 - BETA1) * gradient, self.first)
         second = torch.where(moves, BETA2 * self.second + (1 - BETA2) * gradient.square(), self.second)
-        # The reference corrects Adam's bias by the number of the epoch, not by that of the step.
+        # The reference corrects Adam's bias by the number of epochs, not of steps.
         epoch = self.epochs.to(first.dtype) + 1
         root = (second / (1 - BETA2**epoch)).sqrt()
         step = self.settings.threshold_rate * (first / (1 - BETA1**epoch)) / (root + EPSILON)

@@ -105,7 +105,7 @@ class RatioState(CorrectionState):
         return PointwiseTable(table=self.table.clone(), tau_plus=float((density * self.table).sum()))
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
-        """For each anchor: its positives in each bin, some unlabelled samples in each bin, and what is removed."""
+        """For each anchor: its positives and some unlabelled samples counted by bin, and the share that is removed."""
         weights, anchors = self._weights(), len(pairs.query)
         seen = torch.zeros(anchors, 2 * BINS + 3, device=pairs.query.device)
         for start in range(0, anchors, ANCHORS):

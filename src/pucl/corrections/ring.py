@@ -61,7 +61,7 @@ class Ring(Correction):
     def normalised_log_weights(
         self, comparison: Comparison
     ) -> tuple[Float[Tensor, "anchor unlabelled"], Float[Tensor, " anchor"]]:
-        """The weights as they are: they sum to one, and no masked sample is inside the band."""
+        """The weights of `log_weights`, which sum to one already: no masked sample is inside the band."""
         return self.log_weights(comparison), comparison.count
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:

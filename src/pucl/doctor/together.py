@@ -190,7 +190,7 @@ class Case:
         return slice(start, start + self.by_rank[processes.rank()])
 
     def batch(self, step: int = 0) -> tuple[Float[Tensor, "view batch dim"], dict[str, Int[Tensor, " batch"]]]:
-        """The whole batch of a training step, the same in all processes: its views, and what is known of its samples.
+        """The whole batch of a training step, the same in all processes: its views; and labels, ids and groups.
 
         These are labels, ids and groups, if it has some.
         """
@@ -242,7 +242,7 @@ def compare_losses() -> Differences:
 
 
 def compare_loss(name: str, cases: Iterable[Case], *, gather_distributed: bool = True) -> Differences:
-    """Compare one of the `LOSSES`, computed by all processes together, with that of one process.
+    """Compare one of the `LOSSES`, computed by all processes together, with the same loss in one process.
 
     Without `gather_distributed`, each process computes its loss alone, and the comparison must notice it.
     """

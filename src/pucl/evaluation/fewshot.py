@@ -12,7 +12,7 @@ from pucl.shapes import Float, Tensor
 SHOTS = {"1": 1, "5": 5, LEADING: 10}
 """By the key of the number: labels a class."""
 
-DRAWS = 20  # Which samples have labels is chance; the accuracy is a mean over so many draws.
+DRAWS = 20  # Random choices of the labelled samples. The accuracy is the mean over all of them.
 
 
 def few_shot_accuracy(split: Split, shots: int, draws: int, seed: int) -> float:

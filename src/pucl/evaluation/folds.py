@@ -23,7 +23,7 @@ def folded(features: Features, labels: Labels, *, folds: int = FOLDS, seed: int 
         seed: Seed of the folds. The same seed gives the same folds for every set of features.
 
     Raises:
-        ValueError: If the samples cannot be put into so many folds.
+        ValueError: If there are too few samples for this number of folds.
         ExtraMissingError: If scikit-learn is not installed.
     """
     x, _, _ = check_training_set(features, labels)

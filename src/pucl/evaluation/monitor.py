@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from pucl.evaluation.probe import Labelled, Probe, measure, train_and_test
 
 MOST = 5000  # Samples that are embedded; more would take time and say little more.
-HELD_OUT = 5  # One in so many samples of each class is held out.
+HELD_OUT = 5  # One in five samples of each class is held out.
 FEWEST = 20 * HELD_OUT
 
 

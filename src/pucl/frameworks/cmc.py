@@ -94,7 +94,7 @@ class CMC(Framework[Tensor]):
         ]
 
     def commit(self) -> None:
-        """The banks take in the embeddings of this step, those of all processes."""
+        """Update the banks with the embeddings of this step, of all processes."""
         if self._pending is None:
             return
         embeddings, ids = self._pending
@@ -155,7 +155,7 @@ CMC_KIND = FrameworkKind(
             "crop": 0.2,
         },
         paper={"draws": 4096},
-        # A bank is renewed once an epoch: in eight of them, with SGD, CMC hardly begins to learn.
+        # Each entry of a bank is updated once an epoch. With SGD, eight epochs are too few for CMC to learn much.
         small={"optimiser": "adam", "learning_rate": 2e-3, "epochs": 12},
     ),
 )

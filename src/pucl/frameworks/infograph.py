@@ -25,7 +25,7 @@ from pucl.shapes import Float, Tensor
 from pucl.training.framework import Batch, Framework
 
 Share = Literal["graph", "node", "batch"]
-"""Which nodes share one estimate of the mean over negatives, and one floor: those of a graph, none, or all."""
+"""Which nodes share one estimate of the mean over negatives, and one floor: the nodes of a graph, no nodes, or all."""
 
 SHARES: tuple[Share, ...] = ("graph", "node", "batch")
 
@@ -43,7 +43,7 @@ class InfoGraphConfig(GraphConfig):
         None, "cosines are divided by it; default: inner products, as in InfoGraph", group="loss"
     )
     compat: Compat | None = setting(
-        None, "hcl: the loss as HCL's authors published it, with its signs; default: as it is meant", group="loss"
+        None, "hcl: the loss as HCL's authors published it, with wrong signs; default: correct signs", group="loss"
     )
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ INFOGRAPH = FrameworkKind(
     build=InfoGraph,
     modality=GRAPHS,
     recipes=Recipes(
-        # InfoGraph's README and HCL's launch script, but for its 200 epochs: Adam without decay, three layers of 32.
+        # InfoGraph's README and HCL's launch script, except its 200 epochs: Adam without decay, three layers of 32.
         reference={"optimiser": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "hidden": 32, "layers": 3},
     ),
 )

@@ -102,7 +102,7 @@ class MoCo(Framework[Any]):
         ]
 
     def commit(self) -> None:
-        """The copy follows the encoder, and the queue takes in the keys of this step, those of all processes."""
+        """Move the key encoder towards the encoder, and add the keys of this step, of all processes, to the queue."""
         follow(self.slow_encoder, self.encoder, self.config.key_momentum)
         follow(self.slow_head, self.head, self.config.key_momentum)
         if self._pending is not None:
@@ -137,7 +137,7 @@ class MoCo(Framework[Any]):
         return keys
 
     def _own_splits(self, batch: Batch[Any]) -> int:
-        """Parts of the whole batch that this process has; never so many that one has fewer than two samples."""
+        """Number of parts of the batch in this process. Each part has at least two samples."""
         return max(1, min(self.config.splits, batch.whole // 2) // processes.world_size())
 
 

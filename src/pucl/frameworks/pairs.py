@@ -80,7 +80,7 @@ class PairedTexts(Framework[TextBatch]):
         self.encoder = make_encoder(source, buckets=config.buckets, width=config.width, fetch=shape.fetch)
 
     def pairs(self, batch: Batch[TextBatch]) -> list[Pairs]:
-        """First texts against second texts, and second texts against first texts, those of other processes too."""
+        """Compare first texts with second texts and the other way round, over all processes."""
         device = batch.ids.device
         draws = torch.rand(batch.whole, generator=batch.generator, dtype=torch.float64)[batch.part]
         sides = batch.samples.sides(draws.numpy())

@@ -41,7 +41,8 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
 def read_config(record: dict[str, Any]) -> RunConfig:
     """Read a configuration back from JSON, with known fields of the right types.
 
-    Runs of version 0.1 name no modality, and the settings of all frameworks of theirs; those of others are dropped.
+    Records of version 0.1 name no modality, and have the settings of all frameworks. Settings that this framework does
+    not have are dropped.
     """
     check_known("framework", str(record.get("framework")), FRAMEWORKS)
     kind = FRAMEWORKS[str(record["framework"])]
@@ -97,7 +98,7 @@ def _restore(fields: dict[str, Any]) -> RunConfig:
 
 
 def modalities_of(kind: FrameworkKind) -> list[Modality]:
-    """The modalities that a framework can be trained on; the first is meant where nothing else is said."""
+    """The modalities that a framework can be trained on. The first one is the default."""
     return [modality for modality in MODALITIES.values() if kind.takes(modality)]
 
 
@@ -109,7 +110,7 @@ def configurations() -> Iterator[tuple[Modality, type[RunConfig]]]:
 
 
 def known_names() -> list[str]:
-    """What any run can be chosen by: fields of its configuration, and settings of its correction."""
+    """The names by which runs can be filtered: fields of configurations, and settings of corrections."""
     fields = (field_names(config) for _, config in configurations())
     return sorted(set().union(*fields, *(settings_of(correction) for correction in row_names())))
 

@@ -58,7 +58,7 @@ class SimCLR(Framework[Any]):
         )
 
     def pairs(self, batch: Batch[Any]) -> list[Pairs]:
-        """Every view against all views, those of other processes too. Each view has batch statistics of its own."""
+        """Compare every view with all views, of all processes. Batch norm sees one view at a time."""
         embeddings = [self.head(self.encoder(self.views.see(batch))) for _ in range(self.config.view_count)]
         pair = pair_views_together if processes.world_size() > 1 else pair_views
         return [pair(embeddings, temperature=self.config.temperature, samples=batch.ids)]

@@ -31,7 +31,7 @@ FOLDING_PAYS_TO = 0.9  # Graphs are folded if at most this share of nodes remain
 
 @dataclass(frozen=True, kw_only=True)
 class GraphShape:
-    """What a framework must know of the graphs to be built: the number of features of a node."""
+    """The shape of graphs, for which a framework is built: the number of features of a node."""
 
     inputs: int
 

@@ -1,8 +1,8 @@
 """Arrays of images on disk, which are built once and then mapped into memory. They may be larger than memory.
 
 An entry is a directory with ``pixels.bin`` and ``about.json``. It is built under another name and renamed when it is
-complete, so nobody ever finds a part of it. Bytes are appended to a file, not written through a memory map: then a full
-disk raises an error, while through a map it kills the process (SIGBUS).
+complete, so no reader finds an incomplete one. Bytes are appended to a file, not written through a memory map: then a
+full disk raises an error, while through a map it kills the process (SIGBUS).
 """
 
 import fcntl

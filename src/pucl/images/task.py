@@ -1,4 +1,4 @@
-"""The images of a run, and what is done with them before and after training."""
+"""The images of a run: how they are loaded, embedded, probed and shown."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

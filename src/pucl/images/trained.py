@@ -76,7 +76,7 @@ class TrainedImages:
                 - a known name (rows of the parts train, test and pretrain).
             batch_size: Images at a time. It changes speed and memory only.
 
-        Arrays of another size than that of the training images are stretched to it. Of a picture, the square in the
+        Arrays are stretched to the size of the training images. Of a picture, the square in the
         middle is taken, as for a folder.
 
         Shapes:

@@ -10,8 +10,8 @@ class ClustersLoss(ContrastiveLoss):
     r"""Contrastive loss that finds hidden positives by itself: pairs that are in one community weigh less.
 
     It needs no prior and no number of classes. Call ``loss.end_epoch()`` after each epoch: communities are found then.
-    What it returns says in a sentence what was found, or why nothing is corrected. As long as nothing is found, the
-    loss is `NTXentLoss`, to the bit. See `pucl.corrections.Clusters`.
+    It returns a report, with a sentence that says what was found, or why nothing is corrected. Until something is
+    found, the loss is `NTXentLoss`, bit by bit. See `pucl.corrections.Clusters`.
 
     Args:
         samples: Number of samples in the data. Then pass ``ids`` from 0 to samples - 1 in each call: every sample is
@@ -60,9 +60,9 @@ class ClustersLoss(ContrastiveLoss):
 
 
 class AutoLoss(ContrastiveLoss):
-    """The loss with nothing to set: it corrects what it can see, and is `NTXentLoss`, to the bit, until it sees.
+    """The loss without settings. It finds hidden positives by itself. Until it does, it is `NTXentLoss`, bit by bit.
 
-    Call ``loss.end_epoch()`` after each epoch. It returns a report, whose sentence says what is believed, or why
+    Call ``loss.end_epoch()`` after each epoch. It returns a report, with a sentence that says what was found, or why
     nothing is corrected. At most half of plain's sum is removed for any anchor. Its sure mates become positives that
     weigh as much as the given one. See `pucl.corrections.Auto`.
 

@@ -111,7 +111,7 @@ class ContrastiveLoss(nn.Module):
     def tau_plus(self) -> float:
         """tau', the assumed share of hidden positives among the unlabelled samples.
 
-        Of a correction that learns it is that of the last call, 0 before the first.
+        If the correction learns, this is the share of the last call, and 0 before the first call.
         """
         if self.learnt is not None:
             return 0.0 if self.last is None else float(self.last.tau_plus)
@@ -177,10 +177,10 @@ class ContrastiveLoss(nn.Module):
             self._warn_without_end_epoch(pairs_of_step[0])
 
     def end_epoch(self) -> StateReport | None:
-        """Say that an epoch has ended, if the correction learns: call this after the last step of each epoch.
+        """Mark the end of an epoch, for a correction that learns. Call this after the last step of each epoch.
 
-        The correction does what is due once an epoch, such as computing clusters anew. What it reports is returned, and
-        is ``loss.last.report`` from then on. Corrections that do not learn do nothing and return None.
+        The correction updates what changes once an epoch, such as clusters. Its report is returned, and is in
+        ``loss.last.report`` from then on. Corrections that do not learn do nothing and return None.
         """
         if self.learnt is None:
             return None

@@ -87,7 +87,7 @@ def search_settings(
     """
     for name in variants:
         check_known("variant", name, VARIANTS)
-    check_once("variants are what is compared", variants)
+    check_once("variants are the settings to compare", variants)
     check_once("a search has sets of graphs", [short_name(path) for path in data])
     priors = {short_name(path): prior_of(path, resources.root) for path in data}
     parts = [

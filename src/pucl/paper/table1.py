@@ -133,7 +133,7 @@ def parts_of_table1(
         check_known("framework of Table 1", name, FRAMEWORKS)
     for name in rows:
         check_known("row of Table 1", name, ROWS)
-    check_once("rows are what is compared", rows)
+    check_once("rows are the methods to compare", rows)
     plan = BUDGETS[budget]
     present = [name for name in data if not plan.stand_in or is_there(name, root)]
     absent = [name for name in data if name not in present]

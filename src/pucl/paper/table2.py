@@ -67,7 +67,7 @@ def parts_of_table2(
     if variant is not None:
         check_known("variant", variant, VARIANTS)
     if rows is not None:
-        check_once("rows are what is compared", rows)
+        check_once("rows are the methods to compare", rows)
     parts = []
     for name in data:
         known, note = ROWS, ""

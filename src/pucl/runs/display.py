@@ -1,4 +1,4 @@
-"""What is shown of runs: a training, the file that reports its progress to a grid, and the dashboard of a grid."""
+"""The displays of runs: of one training, of a training that reports to its grid by a file, and of a whole grid."""
 
 import json
 import threading

@@ -109,7 +109,7 @@ def run_grid(jobs: Sequence[Job], out: Path, resources: Resources, display: Disp
 
 
 def _finished_before(jobs: Sequence[Job], out: Path, resources: Resources, display: Display) -> dict[str, Done]:
-    """Jobs that need no run, by path: copied from elsewhere, or finished by an earlier call."""
+    """Jobs that are finished already, by path: by an earlier call, or copied from another directory."""
     same_data = same_data_checker(resources.root)
     if resources.reuse:
         wanted = {job.path: job.config for job in jobs}

@@ -103,7 +103,7 @@ class Outlook:
     """Estimates the time until a grid ends.
 
     Args:
-        jobs: All jobs that are left.
+        jobs: The jobs that are not finished.
         workers: Number of jobs at a time.
     """
 

@@ -1,4 +1,4 @@
-"""What a training writes while it runs, and what it is resumed from."""
+"""The files that a training writes while it runs, and resumes from."""
 
 import time
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pucl.training.loop import Training
 
 
 def same_data(there: dict[str, Any], here: dict[str, Any]) -> bool:
-    """Whether two fingerprints agree in all that the earlier one has; see `Task.fingerprint`."""
+    """Whether all entries of an earlier fingerprint have the same values now; see `Task.fingerprint`."""
     return all(here.get(name) == value for name, value in there.items())
 
 
@@ -53,12 +53,12 @@ class RunLog:
 
     @property
     def seconds(self) -> float:
-        """Time of the training, with that before it was resumed."""
+        """Time of the training, including the time before it was resumed."""
         return time.monotonic() - self._began
 
     @property
     def processor_seconds(self) -> float:
-        """Processor time of the training in this process, with that before it was resumed."""
+        """Processor time of the training in this process, including the time before it was resumed."""
         return time.process_time() - self._processor_began
 
     def resume(self, training: Training[Any]) -> bool:
@@ -101,7 +101,7 @@ class RunLog:
         self.saved = time.monotonic()
 
     def save_metrics(self) -> None:
-        """Write the metrics alone, if there are any: the state of a failed training is of no use."""
+        """Write the metrics, if there are any, without a checkpoint: a failed training cannot be resumed."""
         if processes.rank() == 0 and self.history:
             self._directory.save_metrics(self.history)
 

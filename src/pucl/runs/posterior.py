@@ -78,7 +78,7 @@ def read_state(file: Path, config: RunConfig, samples: int) -> CorrectionState |
 def posterior_of(
     state: CorrectionState, samples: NDArray[np.int64], neighbours: NDArray[np.int64]
 ) -> NDArray[np.float32] | None:
-    """R of each sample with some of the others; None while the correction corrects nothing.
+    """The r of each sample with some of the others; None while nothing is corrected.
 
     Args:
         state: See `read_state`.

@@ -217,7 +217,7 @@ def make_table(
     display: Display = SILENT,
     command: str = "",
 ) -> Table:
-    """Run a table, or what is left of it, in ``PART/ROW/seed-N`` below `out`, and write it and the collection there."""
+    """Run the unfinished runs of a table in ``PART/ROW/seed-N`` below `out`; write table and collection there."""
     resources = resources or Resources()
     check_once("a table has parts, such as data sets", [part.name for part in parts])
     check_directories(part.name for part in parts)

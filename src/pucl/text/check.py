@@ -1,4 +1,4 @@
-"""Check pairs before they are trained on: texts that occur in several pairs, and what they do to a batch."""
+"""Check pairs before training: find texts that occur in several pairs, and count the false negatives they cause."""
 
 import itertools
 import math
@@ -22,10 +22,10 @@ SHOWN = 60  # Characters of a text in a report.
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping:
-    """Pairs that are known to belong together, and what a batch of random pairs has of them.
+    """Pairs that are known to belong together, and how often they meet in a batch of random pairs.
 
     Args:
-        groups: Number of groups, those of one pair included.
+        groups: Number of groups, including groups of a single pair.
         grouped: Pairs whose group has another pair.
         largest: Pairs of the largest group.
         negatives: Share of an anchor's negatives in the batch that are of its own group: known positives.
@@ -75,7 +75,7 @@ class CheckedPairs:
 
 
 def check_pairs(texts: TextSet, batch_size: int) -> CheckedPairs:
-    """Find duplicates and near-duplicates across pairs, and count what they do to a batch.
+    """Find duplicates and near-duplicates across pairs, and count the false negatives that they cause in a batch.
 
     A batch takes the partners of all other pairs for negatives. If two pairs share a text, this is wrong, and it is
     known without any model. Near-duplicates are texts with the same words, in any order, whatever their case and

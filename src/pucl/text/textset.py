@@ -161,7 +161,7 @@ class TextSet:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextBatch:
-    """The samples of one step. Texts stay in the memory of the host; the encoder moves what it makes of them."""
+    """The samples of one step. Texts stay in the memory of the host; the encoder moves its tensors to the device."""
 
     source: TextSet
     indices: Indices

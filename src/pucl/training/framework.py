@@ -19,7 +19,7 @@ class Batch(Generic[_Samples]):
     Args:
         ids: Which samples of the data they are.
         generator: Source of all random choices of this step, on the CPU; the same in every process.
-        part: Which of the step's samples these are; those of all processes are one batch.
+        part: The slice of the step's samples that this process has. All processes together have one batch.
         whole: How many samples the step has in all processes.
     """
 
@@ -84,5 +84,5 @@ class Framework(nn.Module, Generic[_Samples]):
         return [self.encoder, self.head]
 
     def never_ready(self, steps: int, batch_size: int) -> str | None:  # noqa: ARG002
-        """Why a training of so many steps, each with so many samples, ends before `ready`; None if it does not."""
+        """Why a training of this length would end before the framework is `ready`; None if it would not."""
         return None

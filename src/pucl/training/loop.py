@@ -84,7 +84,7 @@ class Plan:
         check_plan(self.epochs, self.batch_size, self.clip)
 
     def steps_per_epoch(self, samples: int) -> int:
-        """Steps of an epoch on so many samples."""
+        """Number of steps of an epoch, given the number of samples."""
         rest = self.keep_rest and samples % self.batch_size >= 2 * processes.world_size()
         return samples // self.batch_size + int(rest)
 
@@ -123,7 +123,7 @@ class Training(Generic[_Samples]):
     With several processes, each computes its part of every batch, and all hold the same state.
 
     Args:
-        framework: What is trained, on its device.
+        framework: The framework to train, on its device.
         data: All samples, such as an `ImageSet` or a `GraphSet`.
         correction: The correction of the loss. Until the framework is ready, nothing is corrected, and a correction
             that learns does not learn.

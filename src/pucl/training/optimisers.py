@@ -116,7 +116,7 @@ def make_optimiser(
     check_optimiser(name, lr, momentum, weight_decay)
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     if not trained:
-        raise ValueError("parameters are what is trained: expected at least one that needs a gradient, got none")
+        raise ValueError("parameters are trained: expected at least one that needs a gradient, got none")
     return OPTIMISERS[name](trained, lr, momentum, weight_decay)
 
 

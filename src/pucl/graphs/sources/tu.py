@@ -131,7 +131,7 @@ def read_table(path: Path, dtype: type[np.int64] | type[np.float64], columns: in
     Args:
         path: The file.
         dtype: Whole numbers, or finite numbers.
-        columns: Count of numbers in a line; None: that of the first line.
+        columns: Count of numbers in a line; None: as many as in the first line.
     """
     try:
         content = path.read_bytes().rstrip()

@@ -42,7 +42,7 @@ def read_folder(folder: Path, cache: Path, image_size: int | None = None, test_s
     Args:
         folder: The folder.
         cache: Directory for the array.
-        image_size: Side in pixels; default: that of the pictures, but at most 64.
+        image_size: Side in pixels; default: the usual size of the pictures, but at most 64.
         test_share: Share of each class to hold out if there is no test folder.
     """
     need_pillow()

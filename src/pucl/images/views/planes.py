@@ -181,7 +181,7 @@ def blur(
 def as_images(
     planes: Float[Tensor, "3 batch height width"], order: Int[Tensor, " chosen"] | None = None
 ) -> Float[Tensor, "chosen 3 height width"]:
-    """Convert planes to images [batch, 3, height, width], in this order; default: as they are."""
+    """Convert planes to images [batch, 3, height, width], in this order; default: the order of the planes."""
     batch, (height, width) = planes.shape[1], planes.shape[2:]
     order = torch.arange(batch) if order is None else order
     rows = (order[:, None] + batch * torch.arange(3)).flatten()  # Each plane of an image is contiguous.

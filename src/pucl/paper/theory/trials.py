@@ -25,7 +25,7 @@ class Anchors:
 
     @classmethod
     def draw(cls, world: World, count: int, *, positives: int, most: int, generator: torch.Generator) -> "Anchors":
-        """Draw anchors, each with so many positives, and so many samples of each other kind."""
+        """Draw anchors, each with the given numbers of positives and of unlabelled samples."""
         return cls(
             anchor=world.sample_positives(count, generator=generator),
             positive=world.sample_positives(count, positives, generator=generator),

@@ -32,7 +32,7 @@ class HashedNgrams(nn.Module):
     about those of the counts.
 
     Args:
-        buckets: Rows of the table W. N-grams that share a row are not told apart.
+        buckets: Rows of the table W. N-grams that share a row are not distinguished.
         features: Dimension of the output.
 
     Shapes:

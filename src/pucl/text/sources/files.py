@@ -18,7 +18,7 @@ from pucl.texts import did_you_mean
 TEXTS = ("text", "sentence", "utterance", "first", "anchor", "text1", "sentence1", "query", "question", "premise")
 SECONDS = ("second", "positive", "text2", "sentence2", "answer", "passage", "document", "hypothesis")
 LABELS = ("label", "category", "intent", "class")
-"""Names under which columns are found that nobody named. Upper and lower case are equal."""
+"""Usual names of columns, which are tried if the user names none. Upper and lower case are equal."""
 
 LONGEST_FIELD = 2**24  # Characters of a field of a .csv file; Python's own limit is 2**17.
 
@@ -45,7 +45,7 @@ def read_texts(path: Path, columns: Columns | None = None, test_share: float = 0
     """Read texts from a file.
 
     Args:
-        path: The file. Its ending says what it is.
+        path: The file. Its suffix determines the format.
         columns: Names of columns. Those that are not given are found by usual names, such as ``text`` and ``label`` or
             ``anchor`` and ``positive``; of a file with two other columns, these are the two texts.
         test_share: Share of the samples to hold out for tests, see `TextSet.split`; 0 holds out none.
