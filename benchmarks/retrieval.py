@@ -13,7 +13,7 @@ from benchmarks.options import Settings, option
 from benchmarks.report import Report
 from benchmarks.timing import torch_threads
 from pucl.devices import usable_cores
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 from pucl.texts import table
 
 AIM_SECONDS, AIM_BYTES = 3.0, 500e6  # For 10,000 samples of 128 dimensions on two cores.
@@ -95,7 +95,7 @@ def ready_step(**settings: int) -> Step:
 
     def step() -> object:
         with torch_threads(chosen.threads):
-            return rank(features, labels)
+            return rank_neighbours(features, labels)
 
     return step
 
@@ -105,11 +105,11 @@ def measure_retrieval(settings: RetrievalSettings, progress: Callable[[str], obj
     features, labels = embeddings(settings)
     seconds, processor_seconds = [], []
     with torch_threads(settings.threads):
-        found = rank(features, labels)  # Not counted: it starts the threads.
+        found = rank_neighbours(features, labels)  # Not counted: it starts the threads.
         for number in range(settings.rounds):
             progress(f"round {number + 1} of {settings.rounds}")
             began, processor = time.perf_counter(), time.process_time()
-            rank(features, labels)
+            rank_neighbours(features, labels)
             seconds.append(time.perf_counter() - began)
             processor_seconds.append(time.process_time() - processor)
     progress("memory")

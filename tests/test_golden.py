@@ -16,7 +16,7 @@ from golden_cases import CASES, FOR_LATER, GOLDEN, NOT_REPRODUCED, golden_arrays
 from pucl.contrast.objective import average_unlabelled
 from pucl.contrast.objectives import LOW_TEMPERATURE, InfoNCE
 from pucl.corrections import BCL, Correction, Debiased, Hard, Plain, Ring
-from pucl.frameworks.moco import follow
+from pucl.frameworks.moco import move_towards
 from pucl.functional import contrastive_loss, corrected_loss, local_global_loss, pair_views
 from pucl.memory import Bank, Queue
 
@@ -254,7 +254,7 @@ def test_moco(case: Case, streaming: bool) -> None:
         for step, parameters in enumerate(arrays["param_q"]):
             with torch.no_grad():
                 fast.weight.copy_(parameters)
-            follow(slow, fast, hyper["m"])
+            move_towards(slow, fast, hyper["m"])
             agrees(case, slow.weight[0], arrays["param_k"][step])
     elif case["stratum"] == "moco-infonce":
         (q,) = leaves(arrays, "q")
@@ -269,7 +269,7 @@ def moco_step(case: Case, arrays: Arrays, streaming: bool) -> None:
     hyper = case["hyper"]
     fast, slow = linear(arrays["wq"], arrays["bq"]), linear(arrays["wk"], arrays["bk"])
     queue = filled_queue(arrays["queue"].T, arrays["ptr"])
-    follow(slow, fast, hyper["m"])
+    move_towards(slow, fast, hyper["m"])
     names = ("x_q", "x_k") if "x_q" in arrays else ("x_1", "x_2")
     first, second = arrays[names[0]], arrays[names[1]]
     with torch.no_grad():

@@ -32,7 +32,7 @@ from pucl.modality import (
     Indices,
     Labels,
     Modality,
-    Progress,
+    ReportProgress,
     ShownSamples,
 )
 from pucl.recipe import Recipes
@@ -221,7 +221,7 @@ class TrainedTexts:
         return embed_texts(self.module, Texts(name="", texts=tuple(texts), labels=labels, classes=("",)))
 
     def embed_data(
-        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+        self, source: str | Path, *, root: Path | None, progress: ReportProgress, note: Callable[[str], None]
     ) -> EmbeddedData:
         texts = load_texts(str(source), root)
         note("words that are not in the vocabulary share numbers")
@@ -230,7 +230,7 @@ class TrainedTexts:
         return EmbeddedData(arrays={"embeddings": rows, "labels": texts.labels}, rows=rows, parts={})
 
     def evaluate(
-        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: ReportProgress
     ) -> tuple[dict[str, float], int]:
         texts = load_texts(source or self.config.data, root)
         progress(len(texts), len(texts))

@@ -27,7 +27,7 @@ Features = NDArray[np.float32]
 EncoderSource = str | nn.Module | Callable[..., nn.Module]
 """What makes an encoder: a name or import path, a class or function, or a module that is used as it is."""
 
-Progress = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 """Called with the number of samples that are done, and of all."""
 
 
@@ -217,7 +217,7 @@ class Trained(Protocol):
         ...
 
     def embed_data(
-        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+        self, source: str | Path, *, root: Path | None, progress: ReportProgress, note: Callable[[str], None]
     ) -> EmbeddedData:
         """Embed a data set.
 
@@ -226,7 +226,7 @@ class Trained(Protocol):
         ...
 
     def evaluate(
-        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: ReportProgress
     ) -> tuple[dict[str, float], int]:
         """Measure with probes: their numbers, and the number of training samples.
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pucl.evaluation import PROBES, Labelled, ProbedSamples, measure, retrieval
-from pucl.evaluation.retrieval import NEAREST, rank
+from pucl.evaluation.retrieval import NEAREST, rank_neighbours
 
 Data = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -40,7 +40,7 @@ def test_average_precision_is_that_of_scikit_learn(data: Data) -> None:
         average_precision_score(np.delete(labels == labels[query], query), np.delete(cosines[query], query))
         for query in range(len(labels))
     ]
-    np.testing.assert_allclose(rank(features, labels).average_precision, expected, rtol=1e-12)
+    np.testing.assert_allclose(rank_neighbours(features, labels).average_precision, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("classes", [2, 5, 30])
@@ -74,7 +74,7 @@ def test_tied_samples_count_by_the_mean_over_all_their_orders() -> None:
     """Seven samples around a query, most of them tied: R-precision and recall by all 5,040 orders."""
     features = np.array([[1.0, 1], [1, 1], [1, 1], [1, -1], [1, -1], [1, -1], [-1, -1], [-1, -1]])
     labels = np.array([0, 1, 0, 1, 1, 0, 0, 1])
-    found = rank(features, labels)
+    found = rank_neighbours(features, labels)
     for query in range(len(labels)):
         others = [each for each in range(len(labels)) if each != query]
         cosines = cosines_of(features)[query].round(6)
@@ -105,13 +105,13 @@ def test_perfect_embeddings() -> None:
 
 def test_blocks_threads_and_a_part_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = classes_of(70, 5)
-    whole = rank(features, labels)
+    whole = rank_neighbours(features, labels)
     some = np.array([3, 50, 69])
-    for one, other in zip(whole, rank(features, labels, some), strict=True):
+    for one, other in zip(whole, rank_neighbours(features, labels, some), strict=True):
         np.testing.assert_array_equal(one[some], other)
     monkeypatch.setattr(retrieval, "BLOCK", 70 * 13)
     monkeypatch.setattr(retrieval, "SHARE", 70 * 2)
-    for one, other in zip(whole, rank(features, labels), strict=True):
+    for one, other in zip(whole, rank_neighbours(features, labels), strict=True):
         np.testing.assert_array_equal(one, other)
     assert measured(features, labels, queries=20) == measured(features, labels, queries=20)
     assert measured(features, labels, queries=20)["retrieval"] != measured(features, labels)["retrieval"]
@@ -121,10 +121,10 @@ def test_queries_without_a_mate_do_not_count() -> None:
     features, labels = classes_of(30, 3)
     alone = np.append(labels, [7, 8])
     more = np.concatenate([features, features[:2] + 0.1])
-    assert len(rank(more, alone).recall) == 30
+    assert len(rank_neighbours(more, alone).recall) == 30
     for wrong in (np.array([3, 31]), np.array([], dtype=int)):
         with pytest.raises(ValueError, match="expected a class of two samples or more"):
-            rank(more, alone, wrong)
+            rank_neighbours(more, alone, wrong)
     assert 0 < measured(more, alone)["retrieval"] < 1
     assert measured(features[:3], np.arange(3)) == {}  # No query has a mate.
     assert measured(features[:1], labels[:1]) == {}

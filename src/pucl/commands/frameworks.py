@@ -34,11 +34,13 @@ GROUPS = ("data", "views", "encoder", "loss", "correction", "optimisation", "eva
 NOT_OPTIONS = {"framework", "modality", "data", "settings", "correction", "seed"}
 """Fields of a configuration that are arguments of their own."""
 
-Groups = Mapping[str, Container]
+OptionGroups = Mapping[str, Container]
 
 
 def add_frameworks(
-    parser: argparse.ArgumentParser, add_own: Callable[[Groups, Sequence[Modality]], None], examples: Sequence[str]
+    parser: argparse.ArgumentParser,
+    add_own: Callable[[OptionGroups, Sequence[Modality]], None],
+    examples: Sequence[str],
 ) -> None:
     """Add a parser for each framework, with the settings of that framework and of its modalities.
 

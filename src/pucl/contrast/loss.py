@@ -17,7 +17,7 @@ from pucl.contrast.objective import Floor, Objective, average_unlabelled
 from pucl.contrast.objectives import OBJECTIVES, check_floor
 from pucl.contrast.pairs import Classes, Pairs, brief_repr
 from pucl.contrast.streaming import BLOCKS_PAY_FROM, pair_counts, stream, streaming_pays
-from pucl.contrast.streaming.blocks import Results, in_blocks
+from pucl.contrast.streaming.blocks import BlockResults, in_blocks
 from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
@@ -109,7 +109,7 @@ def _attract(
             f"pairs that know their classes need no correction: expected Plain, got {type(correction).__name__}"
         )
 
-    def attract(block: Pairs) -> Results:
+    def attract(block: Pairs) -> BlockResults:
         """The losses of these anchors; the sum of each anchor's unlabelled logits, and their number."""
         comparison, of_block = block.comparison(), block.classes or classes
         known = Classified.of(comparison, of_block)

@@ -34,7 +34,7 @@ class Classifier:
     def score(self, features: Features, labels: Labels) -> float:
         """The accuracy on a test set, 0 to 1. A sample of a class that was not learned counts as an error."""
         predicted = self.predict(features)
-        truth = check_labels(labels, len(predicted), predicted.device)
+        truth = as_labels(labels, len(predicted), predicted.device)
         return float((predicted == truth).double().mean())
 
 
@@ -80,7 +80,7 @@ def check_features(features: Features) -> Float[Tensor, "sample dim"]:
     return x
 
 
-def check_labels(labels: Labels, samples: int, device: torch.device) -> Int[Tensor, " sample"]:
+def as_labels(labels: Labels, samples: int, device: torch.device) -> Int[Tensor, " sample"]:
     """Labels as a tensor on the device.
 
     Raises:
@@ -112,7 +112,7 @@ def check_training_set(
         ValueError: If features or labels are wrong, or there is one class only.
     """
     x = check_features(features)
-    y = check_labels(labels, len(x), x.device)
+    y = as_labels(labels, len(x), x.device)
     classes, indices = y.unique(return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from pucl.evaluation.classifier import Features, Labels, check_features, check_labels
+from pucl.evaluation.classifier import Features, Labels, as_labels, check_features
 from pucl.evaluation.probe import LEADING, Measured, Number, Probe, ProbedSamples
 
 NEAREST = (1, 5, 10)
@@ -38,7 +38,7 @@ class Ranking(NamedTuple):
     recall: Shares
 
 
-def rank(features: Features, labels: Labels, queries: NDArray[np.integer] | None = None) -> Ranking:
+def rank_neighbours(features: Features, labels: Labels, queries: NDArray[np.integer] | None = None) -> Ranking:
     r"""Rank all other samples by their cosine to each query. A sample is relevant if it has the class of the query.
 
     With R relevant samples, and :math:`P(s)` the share of relevant ones among all samples that are at least as similar
@@ -64,12 +64,12 @@ def rank(features: Features, labels: Labels, queries: NDArray[np.integer] | None
         ValueError: If there is no query, or the class of a query has no other sample.
 
     Example:
-        >>> found = rank(np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0], [0.9, 0.5]]), np.array([0, 0, 1, 1]))
+        >>> found = rank_neighbours(np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0], [0.9, 0.5]]), np.array([0, 0, 1, 1]))
         >>> found.average_precision.round(2).tolist()
         [1.0, 1.0, 1.0, 0.33]
     """
     x = check_features(features)
-    classes = check_labels(labels, len(x), x.device).unique(return_inverse=True)[1].int().cpu().numpy()
+    classes = as_labels(labels, len(x), x.device).unique(return_inverse=True)[1].int().cpu().numpy()
     chosen = queries_of(classes) if queries is None else queries
     if len(chosen) == 0 or not np.isin(chosen, queries_of(classes)).all():
         raise ValueError("a query searches for other samples of its class: expected a class of two samples or more")
@@ -172,7 +172,7 @@ def _measure(samples: ProbedSamples, *, queries: int = QUERIES) -> Measured:
     possible = queries_of(labels)
     if len(possible) == 0:
         return Measured(numbers={})
-    found = rank(features, labels, np.sort(np.random.default_rng(0).permutation(possible)[:queries]))
+    found = rank_neighbours(features, labels, np.sort(np.random.default_rng(0).permutation(possible)[:queries]))
     numbers = {
         LEADING: found.average_precision.mean(),
         "r_precision": found.r_precision.mean(),

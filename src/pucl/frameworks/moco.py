@@ -103,8 +103,8 @@ class MoCo(Framework[Any]):
 
     def commit(self) -> None:
         """Move the key encoder towards the encoder, and add the keys of this step, of all processes, to the queue."""
-        follow(self.slow_encoder, self.encoder, self.config.key_momentum)
-        follow(self.slow_head, self.head, self.config.key_momentum)
+        move_towards(self.slow_encoder, self.encoder, self.config.key_momentum)
+        move_towards(self.slow_head, self.head, self.config.key_momentum)
         if self._pending is not None:
             self.queue.push(*self._pending)
             self._pending = None
@@ -142,7 +142,7 @@ class MoCo(Framework[Any]):
 
 
 @torch.no_grad()
-def follow(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
+def move_towards(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
     r"""Move every parameter of a slow copy towards the trained encoder.
 
     .. math:: \theta_k \leftarrow m\, \theta_k + (1 - m)\, \theta_q

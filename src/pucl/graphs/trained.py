@@ -17,7 +17,7 @@ from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
 from pucl.graphs.task import embed_graphs, limited
-from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
+from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, ReportProgress, ShownSamples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -97,7 +97,7 @@ class TrainedGraphs:
         return load_graphs(source, root=root, features=self.config.features if self.columns is None else self.columns)
 
     def embed_data(
-        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+        self, source: str | Path, *, root: Path | None, progress: ReportProgress, note: Callable[[str], None]
     ) -> EmbeddedData:
         """Embed a set of graphs as one array; see `pucl.modality.Trained`."""
         graphs = self.data(source, root=root)
@@ -110,7 +110,7 @@ class TrainedGraphs:
         return EmbeddedData(arrays=arrays, rows=rows, parts={})
 
     def evaluate(
-        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: ReportProgress
     ) -> tuple[dict[str, float], int]:
         """Probes on ten folds of all graphs."""
         chosen = self.config.choose_probes(probes)

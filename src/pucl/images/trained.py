@@ -22,7 +22,7 @@ from pucl.images.resizing import resize_pixels
 from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
 from pucl.images.task import limited
-from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
+from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, ReportProgress, ShownSamples
 from pucl.shapes import Float
 
 if TYPE_CHECKING:
@@ -104,7 +104,11 @@ class TrainedImages:
         return np.concatenate([embed(self.module, pixels, batch_size) for pixels in squares])
 
     def embed(
-        self, sets: Mapping[str, ImageSet], *, batch_size: int = BATCH, progress: Progress = lambda _done, _total: None
+        self,
+        sets: Mapping[str, ImageSet],
+        *,
+        batch_size: int = BATCH,
+        progress: ReportProgress = lambda _done, _total: None,
     ) -> dict[str, NDArray[np.float32]]:
         """Compute the features of several sets of images, by name. They may be memory maps."""
         return embed_each(
@@ -129,7 +133,7 @@ class TrainedImages:
         return limited(load_data(source, root=root, image_size=size, test_share=test_share), limit)
 
     def embed_data(
-        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+        self, source: str | Path, *, root: Path | None, progress: ReportProgress, note: Callable[[str], None]
     ) -> EmbeddedData:
         """Embed a data set, each part separately; see `pucl.modality.Trained`."""
         data = self.data(source, root=root, test_share=0.0)
@@ -143,7 +147,7 @@ class TrainedImages:
         )
 
     def evaluate(
-        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: ReportProgress
     ) -> tuple[dict[str, float], int]:
         """Fit probes on the training images and test them on the test images; see `pucl.modality.Trained`."""
         chosen = self.config.choose_probes(probes)

@@ -35,7 +35,7 @@ from pucl.data.errors import DataError, ExtraMissingError
 from pucl.files import write_whole
 from pucl.frameworks import build_framework, modality_of
 from pucl.frameworks.recipes import read_config
-from pucl.modality import EncoderSource, Progress, Trained
+from pucl.modality import EncoderSource, ReportProgress, Trained
 from pucl.records import DamagedError, MismatchError, conform
 from pucl.runs.directory import RunDirectory
 from pucl.training.framework import Framework
@@ -217,7 +217,7 @@ def evaluate_run(
     *,
     source: str | None = None,
     root: Path | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: ReportProgress = lambda _done, _total: None,
     encoder: EncoderSource | None = None,
 ) -> Evaluated:
     """Embed data with the saved encoder, and measure the embeddings with probes.

@@ -13,7 +13,7 @@ from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError
 from pucl.evaluation import measure, numbers_in
 from pucl.evaluation.embed import embed_each
-from pucl.modality import ComparedSamples, EmbeddedData, Features, Indices, Labels, Progress, ShownSamples
+from pucl.modality import ComparedSamples, EmbeddedData, Features, Indices, Labels, ReportProgress, ShownSamples
 from pucl.text.config import TextConfig
 from pucl.text.registry import load_texts
 from pucl.text.task import can_be_probed, embed_parts, embed_texts, fitting_probes, open_texts
@@ -80,7 +80,7 @@ class TrainedTexts:
         return load_texts(source, root=root, columns=self.config.columns, test_share=test_share)
 
     def embed_data(
-        self, source: str | Path, *, root: Path | None, progress: Progress, note: Callable[[str], None]
+        self, source: str | Path, *, root: Path | None, progress: ReportProgress, note: Callable[[str], None]
     ) -> EmbeddedData:
         """Embed a data set: each part, and of pairs the first and the second texts; see `pucl.modality.Trained`."""
         data = self.data(source, root=root, test_share=0.0)
@@ -104,7 +104,7 @@ class TrainedTexts:
         return EmbeddedData(arrays=rows | arrays, rows=np.concatenate(list(rows.values())), parts=parts)
 
     def evaluate(
-        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: Progress
+        self, probes: Sequence[str] | None, *, source: str | None, root: Path | None, progress: ReportProgress
     ) -> tuple[dict[str, float], int]:
         """Fit probes on the training texts and test them on the test texts; see `pucl.modality.Trained`."""
         data = self.data(source, root=root)

@@ -14,7 +14,7 @@ from pucl.contrast.pairs import Pairs
 from pucl.precision import full_precision
 from pucl.shapes import Float, Tensor
 
-Results = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]
+BlockResults = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]
 """Tensors with one row per anchor: those with a gradient, and those without."""
 
 
@@ -22,7 +22,7 @@ def average(pairs: Pairs, correction: Correction, objective: Objective) -> Avera
     """The averages of all anchors. Mates are left to `streaming.mates`."""
     pairs = replace(pairs, groups=None)
 
-    def average_block(block: Pairs) -> Results:
+    def average_block(block: Pairs) -> BlockResults:
         comparison = block.comparison()
         averages = average_unlabelled(comparison, correction, objective)
         weight = () if averages.positive_weight is None else (averages.positive_weight,)
@@ -41,7 +41,9 @@ def average(pairs: Pairs, correction: Correction, objective: Objective) -> Avera
     )
 
 
-def in_blocks(pairs: Pairs, compute: Callable[..., Results], *rows: Float[Tensor, " anchor"]) -> tuple[Tensor, ...]:
+def in_blocks(
+    pairs: Pairs, compute: Callable[..., BlockResults], *rows: Float[Tensor, " anchor"]
+) -> tuple[Tensor, ...]:
     """The results of all anchors, one block after the other. The backward pass computes each block again.
 
     Args:
@@ -67,7 +69,7 @@ class _InBlocks(torch.autograd.Function):
     def forward(
         ctx: Any,
         pairs: Pairs,
-        compute: Callable[..., Results],
+        compute: Callable[..., BlockResults],
         query: Tensor,
         key: Tensor,
         positive: Tensor,

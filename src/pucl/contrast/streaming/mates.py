@@ -11,7 +11,7 @@ import torch
 
 from pucl.contrast.averages import MateSums
 from pucl.contrast.pairs import Groups, Pairs
-from pucl.contrast.streaming.blocks import Results, in_blocks
+from pucl.contrast.streaming.blocks import BlockResults, in_blocks
 from pucl.precision import full_precision
 from pucl.shapes import Bool, Float, Tensor
 
@@ -33,7 +33,7 @@ class StreamedMates(MateSums):
     def of(cls, pairs: Pairs, groups: Groups) -> "StreamedMates":
         """The mates that anchors have in these groups."""
 
-        def count_and_highest(block: Pairs) -> Results:
+        def count_and_highest(block: Pairs) -> BlockResults:
             logits, present = _logits_of_mates(block, groups)
             count = present.sum(dim=1).to(logits.dtype)
             return (), (count, logits.amax(dim=1))
@@ -45,7 +45,7 @@ class StreamedMates(MateSums):
     def sum(self, function: Callable[..., Tensor], *rows: Float[Tensor, " row"]) -> Float[Tensor, " row"]:
         """Sum of function(logit, number of the anchor, ...) over the mates of each anchor."""
 
-        def add_up(block: Pairs, *of_rows: Tensor) -> Results:
+        def add_up(block: Pairs, *of_rows: Tensor) -> BlockResults:
             logits, present = _logits_of_mates(block, self.groups)
             values = function(logits, *(each[:, None] for each in of_rows))
             return (values.masked_fill(~present, 0.0).sum(dim=1),), ()
