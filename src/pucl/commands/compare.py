@@ -15,7 +15,7 @@ from pathlib import Path
 from pucl import processes
 from pucl.commands.experiments import add_workers, finish, report_failures, resources_of
 from pucl.commands.frameworks import (
-    Groups,
+    OptionGroups,
     add_frameworks,
     changes,
     compared_rows,
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_frameworks(parser, _add_own, EXAMPLES_OF_FRAMEWORK)
 
 
-def _add_own(groups: Groups, modalities: Sequence[Modality]) -> None:
+def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
     rows = compared_rows(modalities)
     corrections = f"rows of the table, separated by commas (default: {','.join(rows)})"
     groups["correction"].add_argument("--corrections", type=names, choices=rows, metavar="NAME,...", help=corrections)
