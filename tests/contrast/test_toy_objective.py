@@ -18,6 +18,7 @@ from pucl.shapes import Bool, Float, Tensor
 class Squares:
     """g(u) = u^2, which no tile can sum: mean_j (1 - p_j) + max(E^-[u^2], 0)."""
 
+    relative = False
     floors: tuple[str, ...] = ("auto",)
     forms: tuple[AttractingForm, ...] = ("sincere",)
 

@@ -11,6 +11,7 @@ from pucl.adapters.adapter import Adapter
 from pucl.contrast.embeddings import as_embeddings, check_alike, unit
 from pucl.contrast.knowledge import UNKNOWN, check_some_differ
 from pucl.contrast.loss import Outcome
+from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairing import (
     GROUPS_MEAN,
     SMALLEST_TEMPERATURE,
@@ -120,8 +121,7 @@ class TwoTowerLoss(Adapter):
         shift = items.new_zeros(len(items)) if log_q is None else -log_q.detach().to(items.dtype)
         first = _Side(images, names[:batch], None if known is None else known[:batch], items.new_zeros(batch))
         second = _Side(items, names, known, shift)
-        # InfoNCE does not depend on a number that is added to all logits.
-        added = bias if self.loss.objective == "jensen_shannon" else None
+        added = None if OBJECTIVES[self.loss.objective].relative else bias
         both = {"first": (first, second, log_q is not None), "second": (second, first, False)}
         all_pairs = [
             self._pairs(*both[tower], batch, temperature, added) for tower in both if directions in ("both", tower)

@@ -62,6 +62,9 @@ class Objective(Protocol):
     floors: tuple[str, ...]
     """The floors that it has, beside a share of the unlabelled mean."""
 
+    relative: bool
+    """Whether a number that is added to all logits changes nothing."""
+
     forms: tuple[AttractingForm, ...]
     """The losses that it has for known classes; see `pucl.contrast.attraction`."""
 

@@ -27,6 +27,7 @@ class InfoNCE:
     With several positives, :math:`\mu` uses the mean of them all and the loss is averaged over them.
     """
 
+    relative = True
     floors: tuple[str, ...] = ("auto", "temperature", "paper")
     forms: tuple[AttractingForm, ...] = ("sincere", "supcon")
 
@@ -112,6 +113,7 @@ class JensenShannon:
     floor the loss could fall to minus infinity.
     """
 
+    relative = False
     floors: tuple[str, ...] = ("auto", "temperature")
     forms: tuple[AttractingForm, ...] = ("sincere",)
 
