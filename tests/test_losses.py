@@ -738,7 +738,7 @@ class TestFoundInReview:
 
     def test_adapters_refuse_what_they_cannot_do(self) -> None:
         for adapter in (pucl.adapters.MetricLearningLoss, pucl.adapters.TwoTowerLoss):
-            with pytest.raises(ValueError, match="the oracle needs labels of its own"):
+            with pytest.raises(ValueError, match="the oracle needs class labels"):
                 adapter(OracleLoss())
 
 

@@ -50,7 +50,7 @@ def pair_views_together(
         },
     )
     if sum(sizes) < 2:
-        raise ValueError("the samples of all processes are what an anchor is compared with: expected at least 2, got 1")
+        raise ValueError("an anchor is compared with the samples of all processes: expected at least 2, got 1")
     samples = ids if samples is None else samples
     if ids is None:
         ids = torch.arange(batch, device=stacked.device) + sum(sizes[: processes.rank()])

@@ -139,9 +139,9 @@ def test_cmc_meets_the_bank_of_the_other_view_and_moves_its_own() -> None:
     [
         ("simclr", {"view_count": 1}, "each other's positives: expected at least 2, got 1"),
         ("simclr", {"dim": 0}, "dim is the dimension of the embeddings: expected at least 1, got 0"),
-        ("moco", {"splits": 0}, "into how many parts a batch is divided: expected at least 1, got 0"),
+        ("moco", {"splits": 0}, "the number of parts of a batch: expected at least 1, got 0"),
         ("moco", {"key_momentum": 1.5}, "share of the key encoder that stays: expected 0 to 1, got 1.5"),
-        ("cmc", {"draws": 0}, "how many entries of the bank are met: expected at least 1, got 0"),
+        ("cmc", {"draws": 0}, "bank entries that an anchor meets: expected at least 1, got 0"),
     ],
 )
 def test_impossible_settings_are_refused(name: str, changes: dict[str, Any], message: str) -> None:

@@ -531,7 +531,7 @@ def _read(path: Path) -> str:
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("127.0.0.1:1", "nobody answers there"),
+        ("127.0.0.1:1", "which does not answer"),
         ("here", "expected HOST:PORT, auto or local"),
         ("here:there", "expected HOST:PORT, auto or local"),
     ],

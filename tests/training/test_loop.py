@@ -243,15 +243,15 @@ def test_a_state_that_is_of_no_such_training_is_refused() -> None:
     training = make_training()
     next(training.run())
     state = training.state()
-    with pytest.raises(ValueError, match=r"step is how far the training is: expected 0 to \d+, got 1000000"):
+    with pytest.raises(ValueError, match=r"step is the position of the training: expected 0 to \d+, got 1000000"):
         make_training().load({**state, "step": 10**6})
     (group,) = state["optimiser"]["param_groups"]
     for eps in (1.0, "small"):
         groups = [group | {"eps": eps}]
-        with pytest.raises(ValueError, match="the state has others for eps"):
+        with pytest.raises(ValueError, match="optimiser with other settings: eps differs"):
             make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": groups}})
     without = {name: value for name, value in group.items() if name != "eps"}
-    with pytest.raises(ValueError, match="the state has others for eps"):
+    with pytest.raises(ValueError, match="optimiser with other settings: eps differs"):
         make_training().load({**state, "optimiser": {**state["optimiser"], "param_groups": [without]}})
     averages = next(iter(state["optimiser"]["state"].values()))
     name = next(name for name, value in averages.items() if torch.is_tensor(value) and value.ndim)

@@ -23,7 +23,9 @@ class Adapter(nn.Module):
                 "with memory_bank_size"
             )
         if "labels" in loss.accepts:
-            raise ValueError("the oracle needs labels of its own, which this call does not have: expected another loss")
+            raise ValueError(
+                "the oracle needs class labels, which this call does not take: expected a loss without labels"
+            )
         self.loss = loss
 
     @property

@@ -150,8 +150,7 @@ def pair_views(
     if others is None:
         if batch < 2:
             raise ValueError(
-                "the other samples of a batch are what an anchor is compared with: "
-                "expected a batch of at least 2, got 1"
+                "an anchor is compared with the other samples of its batch: expected a batch of at least 2, got 1"
             )
         # Both sides are scaled by the root, so that the matrix of logits stays symmetric.
         query = key = vectors / temperature**0.5
@@ -201,9 +200,7 @@ def pair_local_global(
                 f"got {least} to {most}"
             )
     if len(whole) < 2:
-        raise ValueError(
-            "the other graphs of a batch are what a node is compared with: expected at least 2 graphs, got 1"
-        )
+        raise ValueError("a node is compared with the other graphs of its batch: expected at least 2 graphs, got 1")
     graphs = torch.arange(len(whole), device=whole.device)
     if temperature is not None:
         pairs = pair_up(

@@ -33,7 +33,9 @@ class CMCConfig(ImageConfig, CosineConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.draws < 1:
-            raise ValueError(f"draws is how many entries of the bank are met: expected at least 1, got {self.draws}")
+            raise ValueError(
+                f"draws is the number of bank entries that an anchor meets: expected at least 1, got {self.draws}"
+            )
 
     @property
     def known_positives(self) -> str:

@@ -37,9 +37,7 @@ class MoCoConfig(CosineConfig):
                 f"key_momentum is the share of the key encoder that stays: expected 0 to 1, got {self.key_momentum}"
             )
         if self.splits < 1:
-            raise ValueError(
-                f"splits is into how many parts a batch is divided: expected at least 1, got {self.splits}"
-            )
+            raise ValueError(f"splits is the number of parts of a batch: expected at least 1, got {self.splits}")
 
     def for_encoding(self) -> "MoCoConfig":
         """The same with the smallest queue."""

@@ -220,7 +220,7 @@ def _check_answer(address: str) -> None:
     try:
         socket.create_connection((host, port), timeout=ANSWER_SECONDS).close()
     except OSError as error:
-        raise ValueError(f"{_meaning(address)}, and nobody answers there: {error}") from error
+        raise ValueError(f"{_meaning(address)}, which does not answer: {error}") from error
 
 
 def _meaning(address: str) -> str:

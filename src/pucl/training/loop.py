@@ -208,7 +208,7 @@ class Training(Generic[_Samples]):
             ValueError: If the state is of another training. torch raises other errors for some of those.
         """
         if not 0 <= state["step"] <= self.steps:
-            raise ValueError(f"step is how far the training is: expected 0 to {self.steps}, got {state['step']}")
+            raise ValueError(f"step is the position of the training: expected 0 to {self.steps}, got {state['step']}")
         self.framework.load_state_dict(state["framework"])
         if self.learnt is not None:
             self.learnt.load_state_dict(state["correction"])
@@ -230,7 +230,7 @@ class Training(Generic[_Samples]):
         for group, loaded in zip(own, self.optimiser.param_groups, strict=True):
             for name in (group.keys() | loaded.keys()) - {"params", "lr"}:
                 if name not in group or name not in loaded or group[name] != loaded[name]:
-                    raise ValueError(f"the optimiser has settings of its own: the state has others for {name}")
+                    raise ValueError(f"the state is of an optimiser with other settings: {name} differs")
         names = {frozenset(averages) for averages in self.optimiser.state.values()}
         if len(names) > 1:
             raise ValueError("the optimiser keeps the same averages for all parameters, got others for some")

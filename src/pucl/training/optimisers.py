@@ -144,7 +144,7 @@ def schedule(step: int, total_steps: int, warmup_steps: int = 0, form: Schedule 
     """
     if form not in SCHEDULES:
         raise ValueError(
-            f"form is that of the learning rate over the steps: expected one of {', '.join(SCHEDULES)}, got {form}"
+            f"form is the shape of the learning rate over the steps: expected one of {', '.join(SCHEDULES)}, got {form}"
         )
     if total_steps < 1 or not 0 <= warmup_steps <= total_steps:
         raise ValueError(
