@@ -702,7 +702,10 @@ def test_a_run_is_the_same_from_any_directory(pictures: Path, monkeypatch: pytes
         ("simclr", ("--crop X smallest share of an image that a view shows", "--monitor-times N kNN evaluations")),
         (
             "infograph",
-            ("--hidden N dimension of each layer", "--share {graph,node,batch} who shares one estimate over negatives"),
+            (
+                "--hidden N dimension of each layer",
+                "--share {graph,node,batch} which nodes share one estimate over negatives",
+            ),
         ),
     ],
 )

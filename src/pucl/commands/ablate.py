@@ -48,7 +48,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
-    parser.add_argument("subject", metavar="SUBJECT", help=f"what is changed: {', '.join(SUBJECTS)}")
+    parser.add_argument("subject", metavar="SUBJECT", help=f"what to vary: {', '.join(SUBJECTS)}")
     graphs = ",".join(graph_settings.DATA)
     data = f"data set (default: cifar10); for graphs several, separated by commas (default: {graphs})"
     parser.add_argument("--data", metavar="NAME", help=data)

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = "only runs with this setting, of the run or of its correction; may be repeated"
     parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=where)
     parser.add_argument("--state", metavar="NAME", choices=STATES, help=f"only runs in this state: {', '.join(STATES)}")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all that is known of them to this file")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the records of these runs to this file")
     collect = "also write the records of finished runs to this directory"
     parser.add_argument("--collect", type=Path, metavar="OUT", help=collect)
 

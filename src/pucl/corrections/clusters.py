@@ -57,22 +57,22 @@ class Clusters(Correction):
     together with it (r = 1), at most 8 of them. The weights of an anchor's mates sum to `attraction`; its given
     positive weighs 1.
 
-    This is `Plain`, to the bit, in the first two epochs, and as long as the partitions of two halves disagree: their
+    This is `Plain`, bit by bit, in the first two epochs, and as long as the partitions of two halves disagree: their
     adjusted Rand index must reach 0.55, and must not fall below 0.45 afterwards.
 
     Nothing has to be known of the data. A loss with ``samples=`` and ``ids=`` remembers every sample, as a training
-    does. Without names of the samples it remembers those since the epoch began, and gives new samples to the
-    communities of the epoch before, by their embeddings.
+    does. Without ids it remembers the samples of the current epoch, and assigns them to the communities of the epoch
+    before, by their embeddings.
     """
 
     attraction: float = setting(
         0.0,
-        "weight of all sure mates of an anchor, >= 0: unlabelled samples that every partition has together with it "
-        "become positives; a given positive weighs 1",
+        "total weight of an anchor's sure mates, >= 0; a given positive weighs 1. Sure mates are unlabelled samples that "
+        "every partition puts together with the anchor: they become positives",
     )
     shuffled: bool = setting(
         default=False,
-        meaning="a control: shuffle the communities of the samples, which stay as many and as large",
+        meaning="a control: give each sample the communities of another one",
     )
     k: int | None = setting(
         None, "a control: divide by k-means into this many clusters, at least 2; default: communities, of any number"

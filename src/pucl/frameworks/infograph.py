@@ -37,7 +37,9 @@ class InfoGraphConfig(GraphConfig):
     framework: str = "infograph"
     objective: ObjectiveName = "jensen_shannon"
     share: Share = setting(
-        "graph", "who shares one estimate over negatives: the nodes of a graph, no nodes, or the batch", group="loss"
+        "graph",
+        "which nodes share one estimate over negatives: those of a graph, none (node), or those of a batch",
+        group="loss",
     )
     temperature: float | None = setting(
         None, "cosines are divided by it; default: inner products, as in InfoGraph", group="loss"

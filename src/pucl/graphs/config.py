@@ -24,7 +24,7 @@ class GraphConfig(RunConfig):
     weight_decay: float = 0.0
     features: str = setting(
         "default",
-        "what the encoder sees of a node; default takes what the data have",
+        "features of a node; default: labels, without labels attributes, without either the degree",
         group="data",
         choices=lambda _: CHOICES,
     )

@@ -37,7 +37,7 @@ class ImageConfig(RunConfig):
 
     modality: str = "images"
     image_size: int | None = setting(
-        None, "resize images to this many pixels a side; default: as they are, at most 64 from a folder", group="data"
+        None, "resize images to this many pixels a side; default: their own size, at most 64 for a folder", group="data"
     )
     validation: bool = setting(
         False,

@@ -18,7 +18,7 @@ class TextConfig(RunConfig):
 
     modality: str = "texts"
     text_column: str | None = setting(
-        None, "column of the texts, of pairs the first; default: a usual name, such as text or anchor", group="data"
+        None, "column of the texts, or of a pair's first texts; default: a usual name, such as text", group="data"
     )
     second_column: str | None = setting(
         None, "column of the second texts of pairs; default: a usual name, such as positive", group="data"
