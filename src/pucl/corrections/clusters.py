@@ -67,8 +67,8 @@ class Clusters(Correction):
 
     attraction: float = setting(
         0.0,
-        "total weight of an anchor's sure mates, >= 0; a given positive weighs 1. Sure mates are unlabelled samples that "
-        "every partition puts together with the anchor: they become positives",
+        "total weight of an anchor's sure mates, >= 0; a given positive weighs 1. Sure mates are unlabelled samples "
+        "that every partition puts together with the anchor: they become positives",
     )
     shuffled: bool = setting(
         default=False,
