@@ -188,7 +188,7 @@ LINEAR = Probe(
 )
 
 LINEAR_REFERENCE = Probe(
-    about="the same by the recipe of the reference programs (Adam, 100 epochs), for 10,000 training samples or more",
+    about="the same, trained as in the reference programs (Adam, 100 epochs), for 10,000 training samples or more",
     numbers={LEADING: Number(name="linear classifier of the references", short="linear ref.")},
     measure=partial(mean_accuracy, make=ReferenceLinearClassifier),
     by_default=False,
