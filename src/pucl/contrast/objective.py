@@ -25,7 +25,7 @@ Floor = Literal["auto", "temperature", "paper"] | float
 
 
 class TileSums(NamedTuple):
-    """The sums of all logits, which were computed tile by tile and dropped.
+    """Averages over the unlabelled samples, from logits that were summed tile by tile and not kept.
 
     Args:
         average: The average of g over the unlabelled samples of each anchor; for InfoNCE its logarithm.
