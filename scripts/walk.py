@@ -139,7 +139,7 @@ WALKS: dict[str, tuple[str, Callable[[], Walk]]] = {
     "train": ("pucl train simclr digits, up to its first step", walk_to_step),
     "compare": ("pucl compare infograph shapes", walk_compare),
 }
-TRAIN = "train simclr digits --limit 256 --epochs 1 --batch-size 64"
+TRAIN = "train simclr digits --correction pucl --limit 256 --epochs 1 --batch-size 64"  # It was the default before.
 COMPARE = "compare infograph shapes --limit 44 --epochs 1 --batch-size 22 --seeds 1 --workers 1"
 
 
