@@ -172,7 +172,7 @@ def test_runs_on_different_data(figures: list[Figure]) -> None:
     draw_embedding([layout(2), layout(4, data="cifar10"), layout(labelled=False, data="stl10")])
     assert overlapping(figures[0]) == []
     assert [axes.get_legend() is not None for axes in figures[0].axes] == [True, True, False]
-    assert any(text.get_text() == "simclr on cifar10: pucl, seed 0" for text in drawn_texts(figures[0]))
+    assert any(text.get_text() == "simclr on cifar10: plain, seed 0" for text in drawn_texts(figures[0]))
     assert any("classes unknown" in text.get_text() for text in drawn_texts(figures[0]))
 
 
