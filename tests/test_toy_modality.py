@@ -34,6 +34,7 @@ from pucl.modality import (
     Modality,
     Progress,
     ShownSamples,
+    ShownTexts,
 )
 from pucl.settings import setting
 from pucl.training.framework import Batch, Framework
@@ -205,8 +206,8 @@ class TextTask:
     def about(self, framework: Framework[Any]) -> dict[str, Any]:
         return {"features": embed_texts(framework, self.samples).shape[1]}
 
-    def thumbnails(self, indices: Indices, _budget: int) -> tuple[Texts, str]:
-        return Texts(texts=tuple(self.samples.texts[i] for i in indices)), ""
+    def thumbnails(self, indices: Indices, _budget: int) -> tuple[ShownTexts, str]:
+        return ShownTexts(texts=tuple(self.samples.texts[i] for i in indices)), ""
 
 
 class TrainedTexts:

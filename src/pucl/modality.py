@@ -83,14 +83,14 @@ class Drawings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
+class ShownTexts:
     """Texts, the longest of them cut."""
 
     texts: tuple[str, ...]
     kind: Literal["texts"] = "texts"
 
 
-Thumbnails = Sheet | Drawings | Texts
+Thumbnails = Sheet | Drawings | ShownTexts
 """Samples as a page shows them. The page knows these three kinds."""
 
 

@@ -56,9 +56,7 @@ class ImageTask:
     def embedded(self) -> EmbeddedSamples:
         """The training images."""
         images = self.data.train
-        return EmbeddedSamples(
-            count=len(images), labels=images.labels, classes=images.classes, names=images.names
-        )
+        return EmbeddedSamples(count=len(images), labels=images.labels, classes=images.classes, names=images.names)
 
     def fingerprint(self) -> dict[str, Any]:
         """Numbers that distinguish these images from others, without reading them all."""

@@ -1,0 +1,69 @@
+// ---- the costliest pairs, and the files of them ----
+
+const PAIRS_AT_FIRST = 12;
+const COLUMNS = ["rank", "first", "first_name", "first_class", "second", "second_name", "second_class", "similarity", "share", "r", "cost"];
+
+function pairRows(samples, list) {
+  const { number, nameOf, className } = samples;
+  return list.pairs.map((pair, index) => ({
+    rank: index + 1,
+    first: number(pair.first), first_name: nameOf(pair.first), first_class: className(pair.first),
+    second: number(pair.second), second_name: nameOf(pair.second), second_class: className(pair.second),
+    similarity: pair.similarity, share: pair.share, r: pair.r, cost: pair.share * (pair.r === null ? 1 : pair.r),
+  }));
+}
+
+function asCsv(rows) {
+  const cell = (value) => {
+    const text = value === null ? "" : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [COLUMNS, ...rows.map((row) => COLUMNS.map((name) => row[name]))].map((cells) => cells.map(cell).join(",") + "\n").join("");
+}
+
+function showPairs(article, samples) {
+  const find = (query) => article.querySelector(query);
+  const { space, labels, count } = samples, lists = space.pairs, map = space.maps[space.base];
+  const holder = find('[data-part="pairs"]'), choice = find('[data-choice="list"]'), more = find('[data-part="more"]');
+  const list = () => lists[Number(choice.value)];
+  const average = 2 / (count * (count - 1));
+
+  function item(pair) {
+    const { first, second, similarity, r } = pair;
+    const same = labels && labels[first] === labels[second];
+    const side = (place) => make("a", { href: samples.href(place), title: `make ${samples.named(place)} the anchor` },
+      samples.thumb(place, 72), make("span", { class: "of", text: samples.nameOf(place) }), labels ? make("span", { class: "class", text: samples.className(place) }) : null);
+    const facts = [`similarity ${cosines(similarity)}`, `${fixed(pair.share / average, 1)} × the average push`];
+    if (r !== null && list().probability) facts.splice(1, 0, `r ${share(r)}`);
+    const mark = labels ? make("span", { class: "mark", text: same ? "✓ one class" : "✗ two classes" }) : null;
+    return make("li", { class: labels ? (same ? "same" : "other") : null }, make("div", { class: "two" }, side(first), side(second)),
+      make("p", {}, mark, ...facts.map((text) => make("span", { text }))));
+  }
+  // The first pairs that share no sample: the costliest are often those of a few samples.
+  function apart(pairs) {
+    const seen = new Set(), chosen = [];
+    for (const pair of pairs) if (chosen.length < PAIRS_AT_FIRST && !seen.has(pair.first) && !seen.has(pair.second)) {
+      chosen.push(pair);
+      seen.add(pair.first).add(pair.second);
+    }
+    return chosen;
+  }
+  function show(whole) {
+    const { pairs } = list(), shown = whole ? pairs : apart(pairs);
+    holder.replaceChildren(...shown.map(item));
+    more.hidden = shown.length === pairs.length;
+    more.textContent = `Show all ${pairs.length} pairs, in the order of their cost`;
+    const all = count < space.count ? `the ${many(count)} of ${many(space.count)} ${samples.units} on this page` : `all ${many(count)} ${samples.units}`;
+    const times = pairs.some((pair) => pair.r !== null) ? ", times r" : "";
+    find('[data-text="pairs"]').textContent = `The push of a loss is the gradient that moves samples away from an anchor. The cost of a pair is the share of it that the pair takes when plain’s loss compares ${all} by the features of ${map.name}, seed ${map.seed}${times}. ${list().about}`;
+  }
+  options(choice, lists.map((each) => each.name), 0);
+  choice.addEventListener("change", () => show(false));
+  more.addEventListener("click", () => { show(true); holder.querySelector("a").focus({ preventScroll: true }); });
+  article.querySelectorAll("[data-download]").forEach((button) => button.addEventListener("click", () => {
+    const rows = pairRows(samples, list()), { name, about } = list();
+    if (button.dataset.download === "csv") download("costliest-pairs.csv", "text/csv", asCsv(rows));
+    else download("costliest-pairs.json", "application/json", JSON.stringify({ by: name, about, row: map.name, seed: map.seed, pairs: rows }, null, 1) + "\n");
+  }));
+  show(false);
+}
