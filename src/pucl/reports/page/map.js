@@ -77,7 +77,8 @@ function showMap(article, samples, repaints) {
   }
   function paintMarks() {
     if (!side) return;
-    const brush = prepared(over), colours = theme();
+    // On paper a second canvas would cover the first one.
+    const brush = printing ? base.getContext("2d") : prepared(over), colours = theme();
     brush.lineWidth = 1.8;
     for (const item of near) {
       brush.strokeStyle = item.same === null ? colours.ink : item.same ? colours.same : colours.other;
