@@ -231,7 +231,7 @@ def _map(
     samples: Samples,
     numbers: int,
     count: int,
-    shares: NDArray[np.float64] | None,
+    shares: Floats | None,
     left_out: int,
 ) -> Map:
     """The map of one run, and the numbers from which the page computes similarities.

@@ -46,8 +46,8 @@ class Codes:
         error = "less than 0.001" if self.error < 0.001 else f"about {fixed(self.error, 3)}"
         return (
             f"Similarities are cosines of the encoder\N{RIGHT SINGLE QUOTATION MARK}s features, before the head. This "
-            f"page computes them from {len(self.low)} rounded numbers per {unit}: their error is {error}, and on average "
-            f"{fixed(shown * self.kept, 1)} of the {shown} truly nearest {units} are shown."
+            f"page computes them from {len(self.low)} rounded numbers per {unit}: their error is {error}, and on "
+            f"average {fixed(shown * self.kept, 1)} of the {shown} truly nearest {units} are shown."
         )
 
 
@@ -80,8 +80,8 @@ def hidden_record(r: NDArray[np.float32], neighbours: NDArray[np.int64], error: 
         codes=base64_of(np.round(255 * r).astype(np.uint8)),
         checks=base64_of((neighbours @ ranks % 2**16).astype(np.uint16)),
         probability=is_probability(error),
-        about=f"r is the probability, as the correction sees it, that a pair is a hidden positive. {about_error(error)} "
-        f"{shown}",
+        about="r is the probability, as the correction sees it, that a pair is a hidden positive. "
+        f"{about_error(error)} {shown}",
     )
 
 

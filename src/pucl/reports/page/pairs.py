@@ -108,9 +108,7 @@ def _pair_list(base: Embedded, name: str, about: str, posterior: Posterior | Non
     return PairList(name=name, about=about, probability=probability, pairs=pairs)
 
 
-def own_shares(
-    embedded: Embedded, samples: NDArray[np.int64], labels: NDArray[np.int64] | None
-) -> NDArray[np.float64] | None:
+def own_shares(embedded: Embedded, samples: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Floats | None:
     """For each sample the share of its push that goes to its own class, with the weights of the run's correction.
 
     None without labels, where nothing was trained, and where the correction learns and nothing of it was kept.
@@ -127,11 +125,11 @@ def own_shares(
         correction = embedded.state.read(pairs)
     elif correction.learns:
         return None
-    shares: NDArray[np.float64] = shares_on_own_class(pairs, correction, known, objective=config.objective).numpy()
+    shares: Floats = shares_on_own_class(pairs, correction, known, objective=config.objective).numpy()
     return shares
 
 
-def about_shares(shares: Sequence[tuple[str, NDArray[np.float64] | None]], base: str) -> str:
+def about_shares(shares: Sequence[tuple[str, Floats | None]], base: str) -> str:
     """How much of its push each row spends on samples of the anchor's class, in a sentence; empty without labels."""
     means = {name: float(each.mean()) for name, each in shares if each is not None}
     if base not in means:

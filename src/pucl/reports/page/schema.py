@@ -85,8 +85,8 @@ class Map:
         low: By principal component: the value of byte 0.
         step: By principal component: the difference of two bytes. Cosines are inner products of ``low + step * byte``.
         codes: A byte for each component of each sample.
-        own: Share of each sample's push that goes to its own class, in two bytes each, 65535 for all of it. None without
-            labels, for encoders that were not trained, and for corrections that learn and keep nothing.
+        own: Share of each sample's push that goes to its own class, in two bytes each, 65535 for all of it. None
+            without labels, for encoders that were not trained, and for corrections that learn and keep nothing.
         hidden: R, if the correction has it.
         about: What the map shows.
         fine: How exact similarities are.

@@ -67,7 +67,7 @@ def _cost(lead: Difference, number: Number, base: str, data: str) -> str:
     """What false negatives cost: the lead of the oracle, which leaves them out."""
     if _is_cost(lead):
         return f"Pushing false negatives away costs {base} {_points(lead.mean, number)} on {data}{_interval(lead)}"
-    changed = f"leaving them out by the labels changes {base} by {_points(lead.mean, number)}{_interval(lead)}"
+    changed = f"leaving them out by the labels changes {base} by {_change(lead, number)}"
     if lead.low is not None and not lead.sign:
         return f"What false negatives cost on {data} cannot be told from chance: {changed}"
     return f"By {number.short}, false negatives cost nothing on {data}: {changed}"
@@ -84,7 +84,7 @@ def _brought_back(name: str, gain: Difference) -> str:
 def _changes(gain: Difference, number: Number, base: str, data: str) -> str:
     """What the best correction does to the base, where there is no cost to compare it with."""
     chance = ", which may be chance" if gain.low is not None and not gain.sign else ""
-    return f"changes {base} by {_points(gain.mean, number)} on {data}{_interval(gain)}{chance}"
+    return f"changes {base} on {data} by {_change(gain, number)}{chance}"
 
 
 def _points(value: float, number: Number) -> str:
@@ -95,6 +95,12 @@ def _points(value: float, number: Number) -> str:
         '11.9 points of mAP'
     """
     return f"{_text(value)} points of {number.short}"
+
+
+def _change(difference: Difference, number: Number) -> str:
+    """A difference in percentage points with its sign and interval."""
+    sign = "+" if difference.mean > 0 else ""
+    return f"{sign}{_points(difference.mean, number)}{_interval(difference)}"
 
 
 def _interval(difference: Difference) -> str:
