@@ -212,9 +212,8 @@ def choose_samples(
             raise OtherSamplesError("the data have changed since the run embedded them")
         labels = task.embedded.labels
         indices = to_show(labels, count, points)
-        if task.embedded.names is not None:  # A number is the index in a file.
-            chosen = (task.embedded.names[index] for index in indices)
-            names = tuple(f"{modality.unit} {name}" if name.isdecimal() else name for name in chosen)
+        if task.embedded.names is not None:
+            names = tuple(task.embedded.names[index] for index in indices)
         thumbnails, note = task.thumbnails(indices, int(THUMBNAIL_SHARE * budget))
     except UNREADABLE as error:
         indices = to_show(labels, count, points)

@@ -1,15 +1,14 @@
 // ---- the costliest pairs, and the files of them ----
 
 const PAIRS_AT_FIRST = 12;
-const COLUMNS = ["rank", "first", "first_name", "first_class", "second", "second_name", "second_class", "similarity", "share", "r", "cost"];
-
+// The columns of `pucl suspects`, as far as the page knows them; and the share of the push, and texts.
 function pairRows(samples, list) {
-  const { number, nameOf, className } = samples;
-  return list.pairs.map((pair, index) => ({
-    rank: index + 1,
-    first: number(pair.first), first_name: nameOf(pair.first), first_class: className(pair.first),
-    second: number(pair.second), second_name: nameOf(pair.second), second_class: className(pair.second),
-    similarity: pair.similarity, share: pair.share, r: pair.r, cost: pair.share * (pair.r === null ? 1 : pair.r),
+  const { number, fileName, className, texts } = samples;
+  return list.pairs.map((pair) => ({
+    first: number(pair.first), second: number(pair.second), first_name: fileName(pair.first), second_name: fileName(pair.second),
+    similarity: pair.similarity, cost: pair.share * (pair.r === null ? 1 : pair.r), share: pair.share, r: pair.r,
+    first_label: className(pair.first), second_label: className(pair.second),
+    ...(texts ? { first_text: texts[pair.first], second_text: texts[pair.second] } : {}),
   }));
 }
 
@@ -18,7 +17,7 @@ function asCsv(rows) {
     const text = value === null ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  return [COLUMNS, ...rows.map((row) => COLUMNS.map((name) => row[name]))].map((cells) => cells.map(cell).join(",") + "\n").join("");
+  return [Object.keys(rows[0]), ...rows.map(Object.values)].map((cells) => cells.map(cell).join(",") + "\n").join("");
 }
 
 function showPairs(article, samples) {
@@ -55,7 +54,10 @@ function showPairs(article, samples) {
     more.textContent = `Show all ${pairs.length} pairs, in the order of their cost`;
     const all = count < space.count ? `the ${many(count)} of ${many(space.count)} ${samples.units} on this page` : `all ${many(count)} ${samples.units}`;
     const times = pairs.some((pair) => pair.r !== null) ? ", times r" : "";
-    find('[data-text="pairs"]').textContent = `The push of a loss is the gradient that moves samples away from an anchor. The cost of a pair is the share of it that the pair takes when plain’s loss compares ${all} by the features of ${map.name}, seed ${map.seed}${times}. ${list().about}`;
+    article.querySelectorAll("[data-download]").forEach((button) => { button.disabled = !pairs.length; });
+    const rest = count < space.count ? " pucl suspects lists pairs of all." : "";
+    const none = pairs.length ? "" : " There are no such pairs.";
+    find('[data-text="pairs"]').textContent = `The push of a loss is the gradient that moves samples away from an anchor. The cost of a pair is the share of it that the pair takes when plain’s loss compares ${all} by the features of ${map.name}, seed ${map.seed}${times}. ${list().about}${rest}${none}`;
   }
   options(choice, lists.map((each) => each.name), 0);
   choice.addEventListener("change", () => show(false));

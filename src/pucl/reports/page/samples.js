@@ -7,7 +7,8 @@ function readSamples(part, space, repaints) {
   const placeOf = new Map(Array.from(numbers, (number, place) => [number, place]));
   const decoded = new Map();
   const className = (place) => (labels ? classes[labels[place]] || `class ${labels[place]}` : null);
-  const nameOf = (place) => (names ? names[place] : `${unit} ${numbers[place]}`);
+  const fileName = (place) => (names ? names[place] : null);
+  const nameOf = (place) => (!names ? `${unit} ${numbers[place]}` : /^\d+$/.test(names[place]) ? `${unit} ${names[place]}` : names[place]);
   const named = (place) => `${nameOf(place)}${labels ? `, ${className(place)}` : ""}`;
 
   function opened(map) {
@@ -47,7 +48,7 @@ function readSamples(part, space, repaints) {
 
   return {
     part, space, unit, units, classes, labels, texts, numbers, count: numbers.length,
-    className, nameOf, named, opened, near,
+    className, fileName, nameOf, named, opened, near,
     number: (place) => numbers[place],
     place: (number) => placeOf.get(number),
     similarity: (map, from, to) => cosineOf(product(map, from, to)),
@@ -55,14 +56,14 @@ function readSamples(part, space, repaints) {
     drawn: partDrawn(space.thumbnails),
     // Every sample has an address: a link that can be copied, and that the keyboard reaches.
     href: (place) => `#sample-${part}-${numbers[place]}`,
-    // Places whose number is the text, or else whose name or text has it.
+    // Places whose name is the text, or else whose number, or else whose name or text has it as a part.
     search(text) {
-      const wanted = text.trim().toLowerCase();
-      if (/^\d+$/.test(wanted) && placeOf.has(Number(wanted))) return [placeOf.get(Number(wanted))];
+      const wanted = text.trim().toLowerCase(), all = [...numbers.keys()];
       if (!wanted) return [];
-      const all = [...numbers.keys()];
-      const exact = all.filter((place) => nameOf(place).toLowerCase() === wanted);
-      return exact.length ? exact : all.filter((place) => nameOf(place).toLowerCase().includes(wanted) || (texts && texts[place].toLowerCase().includes(wanted)));
+      const exact = all.filter((place) => [fileName(place), nameOf(place)].some((name) => name !== null && name.toLowerCase() === wanted));
+      if (exact.length) return exact;
+      if (/^\d+$/.test(wanted) && placeOf.has(Number(wanted))) return [placeOf.get(Number(wanted))];
+      return all.filter((place) => nameOf(place).toLowerCase().includes(wanted) || (texts && texts[place].toLowerCase().includes(wanted)));
     },
   };
 }
