@@ -36,9 +36,9 @@ function begin(number) {
   showPairs(article, samples);
   const anchors = showAnchors(article, samples), map = showMap(article, samples, repaints);
   const choose = (place) => { anchors.choose(place); map.choose(place); };
-  const costliest = space.pairs[0].pairs;
-  choose(costliest.length ? costliest[0].first : 0);
-  parts.set(number, { samples, anchors, choose });
+  const costliest = space.pairs[0].pairs, begins = costliest.length ? costliest[0].first : 0;
+  choose(begins);
+  parts.set(number, { samples, anchors, choose, begins });
   return parts.get(number);
 }
 
@@ -62,8 +62,9 @@ tabs.forEach((tab, number) => {
   });
 });
 
-// An address names a sample, or a section, which may be folded or in another part.
+// An address names a sample, or a section, which may be folded or in another part; without one, the page is as it began.
 function route() {
+  if (!location.hash) { for (const part of parts.values()) if (part) part.choose(part.begins); return; }
   const found = /^#sample-(\d+)-(\d+)$/.exec(location.hash);
   if (found && Number(found[1]) < page.spaces.length) {
     const part = open(Number(found[1]));

@@ -19,6 +19,7 @@ from pucl.runs.posterior import posterior_rows
 from pucl.texts import percent
 
 PAIRS = 100  # Pairs of a list.
+NO_TEMPERATURE = 1.0  # Stands for that of a loss that has none.
 DIGITS = 4  # Significant digits of a share; similarities have as many decimal places.
 
 
@@ -43,9 +44,10 @@ class Embedded:
         return (self.run.result or {}).get("calibration.error")
 
     @property
-    def temperature(self) -> float:
-        """Cosines are divided by it. A loss without one compares them as they are."""
-        return float(self.run.config.as_json().get("temperature") or 1.0)
+    def temperature(self) -> float | None:
+        """Cosines are divided by it; None for a loss without one."""
+        found: float | None = self.run.config.as_json().get("temperature")
+        return found
 
 
 def pair_lists(
@@ -88,11 +90,15 @@ def pair_lists(
 def _pair_list(base: Embedded, name: str, about: str, posterior: Posterior | None, *, probability: bool) -> PairList:
     found, everything = costliest_pairs(
         torch.from_numpy(base.rows),
-        temperature=base.temperature,
+        temperature=base.temperature or NO_TEMPERATURE,
         objective=base.run.config.objective,
         posterior=posterior,
         most=PAIRS,
     )
+    if base.temperature is None:
+        about += " This loss has no temperature and compares by inner products. Cosines stand for them here."
+    else:
+        about += f" The temperature is {base.temperature:g}."
     if posterior is not None:
         about += f" All such pairs together take {percent(everything, 1)} of the push."
     pairs = tuple(
@@ -117,7 +123,9 @@ def own_shares(embedded: Embedded, samples: NDArray[np.int64], labels: NDArray[n
     if labels is None or config.correction in NOT_TRAINED:
         return None
     known = torch.from_numpy(labels)
-    pairs = pairs_among(torch.from_numpy(embedded.rows), torch.from_numpy(samples), temperature=embedded.temperature)
+    pairs = pairs_among(
+        torch.from_numpy(embedded.rows), torch.from_numpy(samples), temperature=embedded.temperature or NO_TEMPERATURE
+    )
     correction = config.make_correction()
     if config.correction in ORACLES:
         pairs = without_false_negatives(pairs, known, known)
