@@ -45,8 +45,8 @@ def test_shares_are_those_of_the_gradient_of_the_loss(objective: ObjectiveName, 
         weights = correction.normalised_log_weights(comparison)
 
     class Fixed(Plain):
-        odds = correction.odds  # type: ignore[assignment]
-        is_tilted = False  # type: ignore[assignment]
+        odds = correction.odds
+        is_tilted = False
 
         def normalised_log_weights(self, _: Comparison) -> Any:
             return weights

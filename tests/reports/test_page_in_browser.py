@@ -173,9 +173,9 @@ def test_an_anchor_has_its_neighbours_side_by_side(shown: Shown, pages: Path) ->
     every(driver, ".near a")[3].click()
     until(lambda: one(driver, ".anchor h3").text != first)
     second = look(2)
-    driver.back()  # type: ignore[no-untyped-call]
+    driver.back()
     until(lambda: one(driver, ".anchor h3").text != second)
-    driver.forward()  # type: ignore[no-untyped-call]
+    driver.forward()
     until(lambda: one(driver, ".anchor h3").text == second)
     choose(driver, "run", 0)
     look(0)
