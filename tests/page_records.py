@@ -52,9 +52,21 @@ def record_in(page: str) -> Record:
     return record
 
 
+def space_in(page: str) -> Record:
+    """The samples of the only part of a page."""
+    (space,) = record_in(page)["spaces"]
+    record: Record = space
+    return record
+
+
 def rows_in(page: str) -> list[str]:
     """The names of the rows of its tables."""
     return re.findall(r'<th scope="row">.*?</span>(.*?)</th>', page)
+
+
+def charts_in(page: str) -> list[str]:
+    """The descriptions of its charts."""
+    return re.findall(r'<svg [^>]*aria-label="([^"]*)"', page)
 
 
 def numbers(text: str, dtype: type[np.generic]) -> NDArray[Any]:

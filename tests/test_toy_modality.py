@@ -34,6 +34,7 @@ from pucl.modality import (
     Modality,
     ReportProgress,
     ShownSamples,
+    ShownTexts,
 )
 from pucl.recipe import Recipes
 from pucl.settings import setting
@@ -206,8 +207,8 @@ class TextTask:
     def about(self, framework: Framework[Any]) -> dict[str, Any]:
         return {"features": embed_texts(framework, self.samples).shape[1]}
 
-    def thumbnails(self, indices: Indices, _budget: int) -> tuple[dict[str, Any], str]:
-        return {"kind": "texts", "texts": [self.samples.texts[i] for i in indices]}, ""
+    def thumbnails(self, indices: Indices, _budget: int) -> tuple[ShownTexts, str]:
+        return ShownTexts(texts=tuple(self.samples.texts[i] for i in indices)), ""
 
 
 class TrainedTexts:

@@ -7,7 +7,7 @@ finished run, and a `Modality` that names them. `pucl.modalities` has the table 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -38,11 +38,61 @@ class EmbeddedSamples:
     Args:
         labels: Their classes; None if unknown.
         classes: Names of the classes.
+        names: Where each sample is from, such as its path inside a folder; None if its index is enough.
     """
 
     count: int
     labels: Labels | None
     classes: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """Pictures in rows on one sheet.
+
+    Args:
+        src: The sheet as a data URI.
+        side: Side of a picture in pixels.
+        columns: Number of pictures in a row.
+    """
+
+    src: str
+    side: int
+    columns: int
+    kind: Literal["sheet"] = "sheet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawings:
+    """Graphs as nodes and edges. All fields are arrays of numbers in base64, for all graphs one after the other.
+
+    Args:
+        nodes: Number of drawn nodes of each graph, as bytes.
+        edges: Number of drawn edges of each graph, in two bytes each.
+        positions: Coordinates x and y of each node, as bytes.
+        ends: First and second node of each edge, as bytes.
+        sizes: Number of nodes of each graph, drawn or not, in four bytes each.
+    """
+
+    nodes: str
+    edges: str
+    positions: str
+    ends: str
+    sizes: str
+    kind: Literal["drawings"] = "drawings"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTexts:
+    """Texts, the longest of them cut."""
+
+    texts: tuple[str, ...]
+    kind: Literal["texts"] = "texts"
+
+
+Thumbnails = Sheet | Drawings | ShownTexts
+"""Samples as a page shows them. The page knows these three kinds."""
 
 
 @runtime_checkable
@@ -98,11 +148,8 @@ class Task(Protocol):
         """The note of the encoder file, for users who have only that file: ``features``, and more."""
         ...
 
-    def thumbnails(self, indices: Indices, budget: int) -> tuple[dict[str, Any], str]:
+    def thumbnails(self, indices: Indices, budget: int) -> tuple[Thumbnails, str]:
         """Some of the embedded samples, small enough for a page, and a note on them.
-
-        The ``kind`` says how the page shows them: ``"sheet"`` for pictures on one sheet (`pucl.images.thumbnails`),
-        ``"drawings"`` for nodes and edges (`pucl.graphs.thumbnails`), ``"texts"`` for a list ``texts`` of strings.
 
         Args:
             indices: Indices of the samples.

@@ -1,13 +1,15 @@
 """Finished runs for a page, the figures that were drawn, and a browser."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from matplotlib.figure import Figure
 
+from browsing import complaints, until
+from page_records import page_of
 from pucl.frameworks.recipes import recipe
 from pucl.reports.page import maps
 from pucl.runs.tables import compare_corrections
@@ -77,6 +79,20 @@ def text_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def pages(
+    comparison: Path, graph_comparison: Path, text_comparison: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A page of pictures, one of graphs and pictures, and one of texts."""
+    folder = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
+        page_of(folder / "pictures.html", comparison)
+        page_of(folder / "both.html", graph_comparison, comparison)
+        page_of(folder / "texts.html", text_comparison)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator["Chrome"]:
     """Chromium without a window."""
     webdriver = pytest.importorskip("selenium.webdriver")
@@ -90,3 +106,24 @@ def browser() -> Iterator["Chrome"]:
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def shown(browser: "Chrome", pages: Path) -> Iterator[Callable[..., "Chrome"]]:
+    """Opens a page at a width, in a kind of light; afterwards nothing may have gone wrong in it."""
+
+    def show(
+        name: str = "pictures", at: str = "", *, width: int = 1300, media: str = "", scheme: str = "light"
+    ) -> "Chrome":
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get("about:blank")  # Otherwise another fragment alone would not load the page again.
+        browser.get((pages / f"{name}.html").as_uri() + at)
+        until(lambda: browser.execute_script("return !!document.querySelector('.near a')"))
+        return browser
+
+    complaints(browser)  # Of other pages.
+    yield show
+    assert complaints(browser) == []

@@ -141,6 +141,10 @@ def test_accuracies_end_at_100_percent(figures: list[Figure]) -> None:
     assert knn.get_xlim()[0] == 0
     assert max(np.asarray(each.get_xdata(), dtype=float).max() for each in linear.lines) <= 100
     assert [each for each in linear.lines if each.get_marker() == ">"] == []  # An interval ends at 100 % too.
+    draw_scores([line("plain", [84.0], [20.0]), line("pucl", [94.0], [22.0])])  # Near it, and far from it.
+    assert figures.pop().axes[0].get_xlim()[1] == 100
+    draw_scores([line("plain", [20.0], [84.0]), line("pucl", [22.0], [94.0])])
+    assert figures.pop().axes[0].get_xlim()[1] < 30
     run = [{"epoch": epoch, "loss": 1.0, "floored": 1.0, "knn": knn} for epoch, knn in ((1, 0.4), (2, 1.0))]
     draw_curves({"plain": [run]})
     for axes in figures[1].axes:

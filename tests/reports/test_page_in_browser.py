@@ -1,100 +1,42 @@
 """The page of a report in a browser: it does what it promises."""
 
 import base64
+import csv
 import io
+import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from page_records import numbers, page_of, record_in, written_run
+from browsing import (
+    choose,
+    colours_of,
+    complaints,
+    every,
+    find_sample,
+    inside,
+    one,
+    picture_of,
+    unfold,
+    until,
+)
+from page_records import numbers, page_of, space_in, written_run
 from pucl.corrections.clusters import PARTITIONS
 from pucl.reports.page import maps
 from pucl.reports.page.neighbours import NEAREST
+from pucl.reports.page.pairs import PAIRS
 from pucl.reports.palette import DARK, LIGHT
 from pucl.text import load_texts
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
-    from selenium.webdriver.remote.webelement import WebElement
 
-
-@pytest.fixture(scope="module")
-def pages(
-    comparison: Path, graph_comparison: Path, text_comparison: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """A page of pictures, one of pictures and graphs, and one of texts."""
-    folder = tmp_path_factory.mktemp("pages")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(maps, "FEWEST_FOR_UMAP", 10**9)
-        page_of(folder / "pictures.html", comparison)
-        page_of(folder / "both.html", graph_comparison, comparison)
-        page_of(folder / "texts.html", text_comparison)
-    return folder
-
-
-@pytest.fixture
-def shown(browser: "Chrome", pages: Path) -> Iterator[Callable[..., "Chrome"]]:
-    """Opens a page at a width, in a kind of light; afterwards nothing may have gone wrong in it."""
-
-    def show(name: str = "pictures", *, width: int = 1300, media: str = "", scheme: str = "light") -> "Chrome":
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        browser.get((pages / f"{name}.html").as_uri())
-        until(lambda: browser.execute_script("return !!document.querySelector('canvas[data-drawn]')"))
-        return browser
-
-    complaints(browser)  # Of other pages.
-    yield show
-    assert complaints(browser) == []
-
-
-def complaints(driver: "Chrome") -> list[Any]:
-    """What the browser has to say against a page since it was last asked."""
-    found: list[Any] = driver.get_log("browser")  # type: ignore[no-untyped-call]
-    return found
-
-
-def until(holds: Callable[[], object], seconds: float = 10) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)
-
-
-def one(driver: "Chrome", query: str) -> "WebElement":
-    return driver.find_element("css selector", query)
-
-
-def every(driver: "Chrome", query: str) -> "list[WebElement]":
-    return driver.find_elements("css selector", query)
-
-
-def colours_of(png: bytes) -> int:
-    """How many colours a picture has, as the eye tells them."""
-    with Image.open(io.BytesIO(png)) as picture:
-        pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3) // 32
-    return len(np.unique(pixels, axis=0))
-
-
-def picture_of(driver: "Chrome", element: "WebElement") -> bytes:
-    """What an element looks like, however tall it is."""
-    clip = driver.execute_script(
-        "const r = arguments[0].getBoundingClientRect();"
-        "return {x: r.left + scrollX, y: r.top + scrollY, width: r.width, height: r.height, scale: 1}",
-        element,
-    )
-    options = {"format": "png", "captureBeyondViewport": True, "clip": clip}
-    return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"])
-
+Shown = Callable[..., "Chrome"]
 
 SOMEWHERE = """
 const canvas = document.querySelector('[data-layer="points"]'), brush = canvas.getContext('2d');
@@ -115,7 +57,7 @@ return [count, places];
 
 def somewhere(driver: "Chrome", theme: str = "light") -> tuple[int, list[list[float]]]:
     colours = driver.execute_script(
-        "return JSON.parse(document.getElementById('data').textContent).theme[arguments[0]].classes", theme
+        "return JSON.parse(document.getElementById('data').textContent)[arguments[0]].classes", theme
     )
     count, places = driver.execute_script(SOMEWHERE, colours[:2])
     return count, places
@@ -132,13 +74,16 @@ def move_to(driver: "Chrome", place: list[float], *, click: bool = False) -> Non
         driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": event} | at | button)
 
 
-def similarities(driver: "Chrome") -> list[float]:
-    return [float(item.get_attribute("data-similarity") or "nan") for item in every(driver, ".near button")]
+def similarities(driver: "Chrome", side: str = "base") -> list[float]:
+    links = every(driver, f"[data-side={side}] .near a")
+    return [float(link.get_attribute("data-similarity") or "nan") for link in links]
 
 
 @pytest.mark.slow
-def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome"], pictures: Path) -> None:
+def test_points_are_drawn_and_hover_shows_a_picture(shown: Shown, pictures: Path) -> None:
     driver = shown()
+    unfold(driver, "map-0")
+    until(lambda: every(driver, "canvas[data-drawn]"))
     count, places = somewhere(driver)
     assert count > 500
     with np.load(pictures) as file:
@@ -149,7 +94,7 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome
     assert not tip.is_displayed()
     move_to(driver, places[len(places) // 2])
     until(tip.is_displayed)
-    assert re.search(r"no\. \d+\n(similarity 0\.\d+|the anchor)", tip.text)
+    assert re.search(r"image \d+\n.*\n(similarity 0\.\d+|the anchor)", tip.text)
     picture = driver.execute_script(
         "const c = arguments[0].querySelector('canvas'); return c.toDataURL().split(',')[1]", tip
     )
@@ -160,95 +105,173 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Callable[..., "Chrome
     assert driver.execute_script(map_of) != before
     one(driver, '[data-zoom="all"]').click()
     assert driver.execute_script(map_of) == before
+    title = one(driver, ".anchor h3").text
+    for place in places[:: max(1, len(places) // 8)]:
+        move_to(driver, place, click=True)
+        if one(driver, ".anchor h3").text != title:
+            break
+    until(lambda: one(driver, ".anchor h3").text != title)
+    assert "#sample-0-" in driver.current_url
+    choose(driver, "map", 0)
+    assert "untrained, seed 0" in one(driver, '[data-text="map"]').text
 
 
 @pytest.mark.slow
-def test_hover_shows_a_text_and_so_do_neighbours(shown: Callable[..., "Chrome"]) -> None:
+def test_texts_are_shown(shown: Shown) -> None:
     driver = shown("texts")
     known = set(load_texts("requests").train.texts)
-    tip = one(driver, ".canvas .tip")
-    _, places = somewhere(driver)
-    move_to(driver, places[len(places) // 2])
-    until(tip.is_displayed)
-    assert one(driver, ".canvas .tip .text").text in known
     near = [each.get_attribute("title") for each in every(driver, ".near .thumb")]
     assert len(near) == NEAREST
     assert set(near) <= known
-
-
-@pytest.mark.slow
-def test_an_anchor_fills_the_inspector(shown: Callable[..., "Chrome"]) -> None:
-    driver = shown()
-    titles = []
-
-    def look() -> None:
-        found = similarities(driver)
-        assert len(found) == NEAREST
-        assert found == sorted(found, reverse=True)
-        assert found[0] > found[-1]
-        title = one(driver, ".anchor h3").text
-        assert title.startswith("Anchor: ")
-        titles.append(title)
-        marks = [mark.text for mark in every(driver, ".near .mark")]
-        assert len(marks) == NEAREST
-        same = sum(mark == "\N{CHECK MARK} same" for mark in marks)
-        assert f"{same} of these 24 have its class" in one(driver, ".anchor").text
-
-    look()  # Without a click.
-    suggestion = every(driver, ".strip button")[5]
-    suggestion.click()
-    assert suggestion.get_attribute("aria-pressed") == "true"
-    look()
+    pairs = [each.text for each in every(driver, ".pairs .thumb")]
+    assert len(pairs) >= 12
+    assert set(pairs) <= known
+    find_sample(driver, pairs[3])
+    until(lambda: one(driver, ".anchor .thumb").text == pairs[3])
+    unfold(driver, "map-0")
+    until(lambda: every(driver, "canvas[data-drawn]"))
     _, places = somewhere(driver)
-    before = one(driver, ".anchor h3").text
-    for place in places[:: max(1, len(places) // 8)]:
-        move_to(driver, place, click=True)
-        if one(driver, ".anchor h3").text != before:
-            break
-    look()
-    every(driver, ".near button")[3].click()
-    look()
-    number = one(driver, '[data-choice="anchor"]')
-    driver.execute_script("arguments[0].value = 7; arguments[0].dispatchEvent(new Event('change'))", number)
-    look()
-    assert titles[-1].endswith("no. 7")
-    assert len(set(titles)) >= 4
-
-    def choose(name: str, value: str) -> None:
-        driver.execute_script(
-            "const s = document.querySelector(`[data-choice='${arguments[0]}']`); s.value = arguments[1];"
-            "s.dispatchEvent(new Event('change'))",
-            name,
-            value,
-        )
-
-    choose("run", "0")
-    assert "untrained, seed 0" in one(driver, '[data-text="map"]').text
-    look()
-    choose("kind", "lookalikes")
-    assert len(every(driver, ".strip button")) > 3
+    move_to(driver, places[len(places) // 2])
+    until(one(driver, ".canvas .tip").is_displayed)
+    assert one(driver, ".canvas .tip .words").text in known
 
 
 @pytest.mark.slow
-def test_the_page_agrees_with_python(shown: Callable[..., "Chrome"], pages: Path) -> None:
-    """Similarities that the page computes are those of the functions here, and no number is guessed from them."""
+def test_an_anchor_has_its_neighbours_side_by_side(shown: Shown, pages: Path) -> None:
     driver = shown()
-    known = record_in((pages / "pictures.html").read_text())["maps"][0]["maps"][2]
-    first = known["suggested"]["closest"][0]
-    codes = numbers(known["codes"], np.uint8).reshape(-1, len(known["low"]))
-    values = np.array(known["low"]) + np.array(known["step"]) * codes
-    cosines = np.sort(np.delete(values @ values[first["anchor"]], first["anchor"]))[::-1][:NEAREST]
-    np.testing.assert_allclose(similarities(driver), cosines, atol=1e-5)
-    assert one(driver, ".anchor li").text == f"{first['same']} of these 24 have its class"
-    assert f"Similarity: {cosines[0]:.3f}" in one(driver, ".anchor").text
-    assert [rank.text for rank in every(driver, ".near .rank")] == [f"{rank}." for rank in range(1, 25)]
-    assert "expected" not in one(driver, "main").text
-    assert "probab" not in one(driver, "main").text
+    space = space_in((pages / "pictures.html").read_text())
+    labels, samples = numbers(space["labels"], np.uint16), numbers(space["indices"], np.uint32)
+
+    def look(right: int) -> str:
+        title = one(driver, ".anchor h3").text
+        (anchor,) = re.findall(r"Anchor: image (\d+), ", title)
+        place = space["names"].index(anchor)
+        for side, run in (("base", space["base"]), ("other", right)):
+            known = space["maps"][run]
+            codes = numbers(known["codes"], np.uint8).reshape(len(samples), -1)
+            values = np.array(known["low"]) + np.array(known["step"]) * codes
+            cosines = np.delete(values @ values[place], place)
+            order = np.argsort(-cosines, kind="stable")[:NEAREST]
+            np.testing.assert_allclose(similarities(driver, side), cosines[order].clip(-1, 1), atol=1e-5)
+            same = int((np.delete(labels, place)[order] == labels[place]).sum())
+            words = one(driver, f"[data-side={side}] .about").text
+            assert words.startswith(f"{same} of the {NEAREST} most similar have its class.")
+            if known["own"] is not None:
+                own = 100 * int(numbers(known["own"], np.uint16)[place]) / 65535
+                assert f"{own:.0f} % of its push goes to its own class." in words
+            assert one(driver, f"[data-side={side}] h3").text == f"Under {known['name']}, seed 0"
+            marks = [mark.text for mark in every(driver, f"[data-side={side}] .mark")]
+            assert sum(mark == "\N{CHECK MARK} same" for mark in marks) == same
+        left, right_box = (one(driver, f"[data-side={side}]").rect for side in ("base", "other"))
+        assert left["y"] == right_box["y"]
+        assert left["x"] + left["width"] <= right_box["x"]
+        return title
+
+    first = look(2)
+    costliest = space["pairs"][0]["pairs"][0]["first"]
+    assert first.startswith(f"Anchor: image {space['names'][costliest]}, ")  # The page begins with the costliest pair.
+    every(driver, ".near a")[3].click()
+    until(lambda: one(driver, ".anchor h3").text != first)
+    second = look(2)
+    driver.back()
+    until(lambda: one(driver, ".anchor h3").text != second)
+    driver.forward()
+    until(lambda: one(driver, ".anchor h3").text == second)
+    choose(driver, "run", 0)
+    look(0)
 
 
 @pytest.mark.slow
-def test_charts_show_chosen_rows_and_numbers(shown: Callable[..., "Chrome"]) -> None:
+def test_an_anchor_has_a_link_and_is_found_by_name_or_number(shown: Shown, pages: Path) -> None:
+    """Names of these images are their indices in the file; links have the indices in the training set."""
+    names = space_in((pages / "pictures.html").read_text())["names"]
+    driver = shown(at="#sample-0-7")
+    title = one(driver, ".anchor h3")
+    assert title.text.startswith(f"Anchor: image {names[7]}, ")
+    top, bottom, height = driver.execute_script(
+        "const r = arguments[0].getBoundingClientRect(); return [r.top, r.bottom, innerHeight]", title
+    )
+    assert 0 <= top < bottom <= height  # The page has gone there.
+    assert (one(driver, ".anchor a").get_attribute("href") or "").endswith("#sample-0-7")
+
+    def is_anchor(name: str) -> bool:
+        return one(driver, ".anchor h3").text.startswith(f"Anchor: image {name}, ")
+
+    find_sample(driver, names[12])
+    until(lambda: is_anchor(names[12]))
+    assert driver.current_url.endswith("#sample-0-12")
+    find_sample(driver, f"image {names[3]}")
+    until(lambda: is_anchor(names[3]))
+    said = one(driver, '[data-text="search"]')
+    matching = [name for name in names if name.startswith("3")]
+    assert len(matching) > 2
+    find_sample(driver, "age 3")
+    until(lambda: said.text.startswith(f"1 of {len(matching)} that match"))
+    assert is_anchor(matching[0])
+    one(driver, '[data-part="search"] button').click()
+    until(lambda: is_anchor(matching[1]))
+    assert said.text.startswith(f"2 of {len(matching)} that match")
+    find_sample(driver, "nothing")
+    assert said.text == f"No image here has this number or name; all {len(names)} images are on this page."
+    assert is_anchor(matching[1])
+    driver = shown(at="#sample-0-100000")
+    assert one(driver, '[data-text="search"]').text == "image 100000 is not on this page."
+
+
+@pytest.mark.slow
+def test_the_list_of_pairs_is_shown_and_downloaded(shown: Shown, pages: Path, tmp_path: Path) -> None:
     driver = shown()
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    space = space_in((pages / "pictures.html").read_text())
+    (made,) = space["pairs"]
+    samples, labels = numbers(space["indices"], np.uint32), numbers(space["labels"], np.uint16)
+    expected = [
+        {
+            "first": int(samples[pair["first"]]),
+            "second": int(samples[pair["second"]]),
+            "first_name": space["names"][pair["first"]],
+            "second_name": space["names"][pair["second"]],
+            "similarity": pair["similarity"],
+            "cost": pair["share"] * pair["r"],
+            "share": pair["share"],
+            "r": pair["r"],
+            "first_label": space["classes"][labels[pair["first"]]],
+            "second_label": space["classes"][labels[pair["second"]]],
+        }
+        for pair in made["pairs"]
+    ]
+    assert len(expected) == PAIRS
+    named = [of.text for of in every(driver, ".pairs .of")]
+    assert named[:2] == [f"image {expected[0]['first_name']}", f"image {expected[0]['second_name']}"]
+    assert len(named) == len(set(named)) <= 24  # At first no sample is shown twice.
+    assert "times r. These pairs are of one class, by the labels." in one(driver, '[data-text="pairs"]').text
+    one(driver, '[data-part="more"]').click()
+    assert len(every(driver, ".pairs li")) == PAIRS
+    assert not one(driver, '[data-part="more"]').is_displayed()
+    for kind in ("csv", "json"):
+        one(driver, f'[data-download="{kind}"]').click()
+        file = tmp_path / f"costliest-pairs.{kind}"
+        until(lambda: file.is_file() and file.read_text().endswith("\n"))  # noqa: B023
+    record = json.loads((tmp_path / "costliest-pairs.json").read_text())
+    assert (record["by"], record["row"], record["seed"]) == (made["name"], "plain", 0)
+    assert record["pairs"] == expected
+    with (tmp_path / "costliest-pairs.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert [{name: value or None for name, value in row.items()} for row in rows] == [
+        {name: None if value is None else approx_text(value) for name, value in row.items()} for row in expected
+    ]
+
+
+def approx_text(value: object) -> str:
+    """A value as JavaScript writes it."""
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+@pytest.mark.slow
+def test_charts_show_chosen_rows_and_numbers(shown: Shown) -> None:
+    driver = shown()
+    assert not any(figure.is_displayed() for figure in every(driver, ".curves figure"))
+    unfold(driver, "curves-0")
     panels = len(every(driver, ".curves figure"))
     assert panels >= 5
 
@@ -265,16 +288,17 @@ def test_charts_show_chosen_rows_and_numbers(shown: Callable[..., "Chrome"]) -> 
     plain.send_keys(" ")  # By the keyboard too.
     assert rows_shown() == {"1", "2"}
 
-    choice = one(driver, '[data-choice="number"]')
-    driver.execute_script("arguments[0].value = 'knn'; arguments[0].dispatchEvent(new Event('change'))", choice)
+    choose(driver, "number", "knn")
     titles = [title.text for title in every(driver, ".scores figcaption b") if title.is_displayed()]
     assert titles == ["Nearest neighbours, %", "Difference to plain, percentage points"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_and_dark(shown: Callable[..., "Chrome"], scheme: str) -> None:
+def test_light_and_dark(shown: Shown, scheme: str) -> None:
     driver = shown(scheme=scheme)
+    unfold(driver, "map-0")
+    until(lambda: every(driver, "canvas[data-drawn]"))
     theme = {"light": LIGHT, "dark": DARK}[scheme]
     ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb({}, {}, {})".format(*(int(theme["paper"][at : at + 2], 16) for at in (1, 3, 5)))
@@ -285,14 +309,19 @@ def test_light_and_dark(shown: Callable[..., "Chrome"], scheme: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pictures", "both"])
-def test_a_phone(shown: Callable[..., "Chrome"], name: str) -> None:
+def test_a_phone(shown: Shown, name: str) -> None:
     driver = shown(name, width=390)
     wide, room = driver.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
     assert wide == room <= 390
-    box = one(driver, ".scroll")
-    assert box.size["width"] <= 390
-    assert driver.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
-    for control in every(driver, "select, .zoom button, .legend button, .near button, .strip button"):
+    assert one(driver, ".verdict").is_displayed()
+    head = next(cell for cell in every(driver, "thead th") if cell.text.startswith("to plain"))
+    assert inside(driver, head)
+    differences = every(driver, "#part-0 tbody tr td:nth-child(3)")
+    assert len(differences) == len(every(driver, "#part-0 tbody tr"))
+    assert all(inside(driver, cell) for cell in differences)
+    for folded in ("map-0", "curves-0", "run-0"):
+        unfold(driver, folded)
+    for control in every(driver, "select, input, button, .near a, .pairs a, summary"):
         if control.is_displayed():
             assert control.size["height"] >= 40
     outside = driver.execute_script(
@@ -303,22 +332,40 @@ def test_a_phone(shown: Callable[..., "Chrome"], name: str) -> None:
 
 
 @pytest.mark.slow
-def test_paper(shown: Callable[..., "Chrome"]) -> None:
+def test_paper(shown: Shown) -> None:
     """In the dark too a page prints on white, without what can be pressed, and with what was chosen."""
     driver = shown(width=760, media="print", scheme="dark")
     assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for query in ("select", ".zoom", ".jump", ".strip"):
+    for query in ("select", "button[type=submit]", "[data-download]", ".zoom", ".jump"):
         assert not any(element.is_displayed() for element in every(driver, query))
     assert one(driver, ".anchor").is_displayed()
-    assert len(every(driver, ".near li")) == NEAREST
+    assert len(every(driver, ".near li")) == 2 * NEAREST
+    until(lambda: every(driver, "canvas[data-drawn]"))
     assert somewhere(driver, "light")[0] > 500
+    assert not one(driver, '[data-layer="marks"]').is_displayed()  # It would cover the points.
+    assert all(figure.is_displayed() for figure in every(driver, ".curves figure"))
     printed = driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
     assert base64.b64decode(printed).startswith(b"%PDF")
 
 
 @pytest.mark.slow
-def test_the_keyboard_reaches_everything(shown: Callable[..., "Chrome"]) -> None:
+def test_what_was_folded_is_folded_again_after_printing(shown: Shown) -> None:
     driver = shown()
+    folded = "return [...document.querySelectorAll('details')].map((e) => e.open)"
+    assert driver.execute_script(folded) == [False] * 4
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script(folded) == [True] * 4
+    driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert driver.execute_script(folded) == [False] * 4
+    one(driver, '.jump a[href="#map-0"]').click()
+    until(lambda: driver.execute_script(folded) == [True, False, False, False])
+
+
+@pytest.mark.slow
+def test_the_keyboard_reaches_everything(shown: Shown) -> None:
+    driver = shown()
+    unfold(driver, "map-0")
+    until(lambda: every(driver, "canvas[data-drawn]"))
     canvas = one(driver, '[data-layer="points"]')
     before = one(driver, ".anchor h3").text
     tip = one(driver, ".canvas .tip")
@@ -328,13 +375,14 @@ def test_the_keyboard_reaches_everything(shown: Callable[..., "Chrome"]) -> None
             break
     assert tip.is_displayed()
     canvas.send_keys("\ue007")  # Enter
-    assert one(driver, ".anchor h3").text != before
+    until(lambda: one(driver, ".anchor h3").text != before)
     reached = driver.execute_script(
-        "return [...document.querySelectorAll('button, select, input, a, [tabindex]')].every((e) => e.tabIndex >= 0)"
+        "return [...document.querySelectorAll('button, select, input, a, summary, canvas[tabindex]')]"
+        ".every((e) => e.tabIndex >= 0)"
     )
     assert reached
     unnamed = driver.execute_script(
-        "return [...document.querySelectorAll('main svg[role], canvas[role], button')].filter((e) =>"
+        "return [...document.querySelectorAll('main svg[role], canvas[role], button, a')].filter((e) =>"
         " !(e.getAttribute('aria-label') || e.textContent.trim())).length"
     )
     assert unnamed == 0
@@ -343,23 +391,27 @@ def test_the_keyboard_reaches_everything(shown: Callable[..., "Chrome"]) -> None
 
 
 @pytest.mark.slow
-def test_graphs_and_tabs(shown: Callable[..., "Chrome"]) -> None:
+def test_graphs_and_tabs(shown: Shown) -> None:
     driver = shown("both")
     first, second = every(driver, '[role="tab"]')
     assert first.text == "FEW"
     drawn = driver.execute_script(
         "return [...document.querySelectorAll('#part-0 .near canvas')].map((c) => c.toDataURL().split(',')[1])"
     )
-    assert len(set(drawn)) > 12
+    assert len(set(drawn)) > NEAREST / 2
     for picture in drawn:
         with Image.open(io.BytesIO(base64.b64decode(picture))) as graph:
             assert (np.asarray(graph)[..., 3] > 0).mean() > 0.02
-    assert len(every(driver, "#part-0 .near button")) == NEAREST
+    assert len(every(driver, "#part-0 [data-side=base] .near a")) == NEAREST
+    assert len(every(driver, "#part-0 .pairs canvas")) >= 12
     first.send_keys("\ue014")
-    until(lambda: every(driver, "#part-1 canvas[data-drawn]"))
+    until(lambda: every(driver, "#part-1 .near a"))
     assert second.get_attribute("aria-selected") == "true"
     assert not one(driver, "#part-0").is_displayed()
     assert one(driver, "#part-1 .anchor").is_displayed()
+    driver.execute_script("location.hash = '#sample-0-5'")  # A link leads to the other part.
+    until(one(driver, "#part-0").is_displayed)
+    assert one(driver, "#part-0 .anchor h3").text.startswith("Anchor: graph 5, ")
 
 
 @pytest.mark.slow
@@ -370,11 +422,15 @@ def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monk
     complaints(browser)
     page_of(tmp_path / "report.html", place)
     browser.get((tmp_path / "report.html").as_uri())
-    until(lambda: every(browser, "canvas[data-drawn]"))
     assert len(similarities(browser)) == NEAREST
     assert every(browser, ".near .mark") == []
+    assert every(browser, ".pairs .mark") == []
+    assert len(every(browser, ".pairs li")) == 12
+    assert "need not be hidden positives" in one(browser, '[data-text="pairs"]').text
+    unfold(browser, "map-0")
     assert "The classes are unknown." in one(browser, '[data-text="map"]').text
-    assert "it is unknown which of them are hidden positives" in one(browser, ".anchor").text
+    assert "it is unknown which samples are hidden positives" in one(browser, ".anchor").text
+    assert not one(browser, '[data-choice="run"]').is_displayed()  # There is one run.
     assert complaints(browser) == []
 
 
@@ -397,21 +453,22 @@ def test_neighbours_have_r_as_a_probability_or_a_rank(
         result={"calibration.error": 0.05 if calibrated else 0.25},
         kept={"correction.groups": groups, "correction.opened": np.array(True)},
     )
-    (made,) = record_in(page_of(tmp_path / "report.html", place))["maps"]
+    made = space_in(page_of(tmp_path / "report.html", place))
     samples = numbers(made["indices"], np.uint32)
     complaints(browser)
     browser.get((tmp_path / "report.html").as_uri())
     for anchor in (0, 1, *range(2, 300, 29)):
-        choose = "const field = document.querySelector('[data-choice=anchor]');"
-        browser.execute_script(choose + "field.value = arguments[0]; field.dispatchEvent(new Event('change'))", anchor)
-        buttons = every(browser, '[data-part="near"] button')
-        near = [int(samples[int(button.get_attribute("data-number") or -1)]) for button in buttons]
+        browser.execute_script("location.hash = arguments[0]", f"#sample-0-{anchor}")
+        until(lambda: one(browser, ".anchor h3").text.startswith(f"Anchor: image {anchor},"))  # noqa: B023
+        links = every(browser, ".near a")
+        near = [int(samples[int(link.get_attribute("data-place") or -1)]) for link in links]
         r = np.array([(np.mean(groups[anchor] == groups[other])) ** 2 for other in near])
         places = [1 + int((r > each + 1e-9).sum()) for each in r]
         texts = [text.text for text in every(browser, ".hidden-r")]
         # As the page rounds: a byte, and whole per cents.
         wanted = [f"r {share_text(round(255 * each) / 255)}" for each in r]
         assert texts == (wanted if calibrated else [f"r rank {place}" for place in places])
+    assert ("r " in one(browser, ".pairs p").text) == calibrated
     words = one(browser, '[data-text="inspector"]').text
     assert ("So it is shown as a probability" in words) == calibrated
     assert ("So it is shown as a rank" in words) != calibrated

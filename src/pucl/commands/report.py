@@ -1,9 +1,10 @@
-"""Write a page with the results of runs, to read, to show, and to look for hidden positives.
+"""Write a page with the results of runs: what false negatives cost, how much came back, and which samples it is about.
 
 RUN is the directory of a run, of a comparison (`pucl compare`), of a table (`pucl table`) or of a collection
-(`pucl runs --collect`). Several make one page. The page has the table, charts, a map of the embeddings, and the nearest
-samples of any anchor, with their similarities and classes. A collection has no embeddings, so its page has no map. The
-page is a single file that needs no network.
+(`pucl runs --collect`). Several make one page. The page begins with a verdict in one sentence. Below are a chart and
+the table of all scores; the pairs of samples that cost plain's loss most, with their names and as files to download;
+and for any anchor its most similar samples under plain and under another row. Map, metrics and settings are folded
+away. A collection has no embeddings, so its page shows no samples. The page is a single file that needs no network.
 
 Runs that are damaged or of another version are named on the page and left out. If no run can be read, there is no page,
 and the exit code is 1.

@@ -21,7 +21,7 @@ from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.thumbnails import about_parts, drawings
-from pucl.modality import EmbeddedSamples
+from pucl.modality import Drawings, EmbeddedSamples
 from pucl.training.framework import Framework
 
 GRAPHS_AT_ONCE = 128
@@ -119,11 +119,11 @@ class GraphTask:
             "features": inputs if self.config.correction == RAW else self.config.hidden * self.config.layers,
         }
 
-    def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[dict[str, Any], str]:
+    def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[Drawings, str]:
         """Drawings of nodes and edges. Of a large graph, a part is drawn."""
         del budget  # Drawings are small.
         some = self.graphs.subset(indices)
-        return {"kind": "drawings"} | drawings(some), about_parts(some)
+        return drawings(some), about_parts(some)
 
 
 @torch.no_grad()

@@ -1,26 +1,21 @@
 """Small drawings of graphs, for a page that holds hundreds of them."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pucl.graphs.graphset import GraphSet
+from pucl.modality import Drawings
 from pucl.texts import base64_of
 
 MOST_NODES = 60  # Nodes of a graph that are drawn.
 ROUNDS = 40  # Steps of the layout.
 
 
-def drawings(graphs: GraphSet) -> dict[str, Any]:
+def drawings(graphs: GraphSet) -> Drawings:
     """Draw each graph: positions of its nodes, and the edges between them, as bytes.
 
     Of a graph with more than `MOST_NODES` nodes, a part is drawn: the node with most edges, and the nodes nearest to
     it.
-
-    Returns:
-        ``nodes`` and ``edges``, the numbers that are drawn of each graph; ``places``, x and y as bytes; ``ends``, from
-        and to; ``sizes``, the number of nodes of each graph.
     """
     nodes, counts, positions, ends = [], [], [], []
     for graph in range(len(graphs)):
@@ -36,13 +31,13 @@ def drawings(graphs: GraphSet) -> dict[str, Any]:
         counts.append(inside.shape[1])
         positions.append(_as_bytes(spring(inside, len(kept))))
         ends.append(inside.T.astype(np.uint8))
-    return {
-        "nodes": base64_of(np.array(nodes, np.uint8)),
-        "edges": base64_of(np.array(counts, np.uint16)),
-        "places": base64_of(np.concatenate(positions)),
-        "ends": base64_of(np.concatenate(ends)),
-        "sizes": base64_of(np.diff(graphs.node_start).astype(np.uint32)),
-    }
+    return Drawings(
+        nodes=base64_of(np.array(nodes, np.uint8)),
+        edges=base64_of(np.array(counts, np.uint16)),
+        positions=base64_of(np.concatenate(positions)),
+        ends=base64_of(np.concatenate(ends)),
+        sizes=base64_of(np.diff(graphs.node_start).astype(np.uint32)),
+    )
 
 
 def _part_of(edges: NDArray[np.int64], size: int) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from pucl.images.embedding import embed, embed_together
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import load
 from pucl.images.thumbnails import sheet
-from pucl.modality import EmbeddedSamples
+from pucl.modality import EmbeddedSamples, Sheet
 
 MONITOR_BYTES = 2**27  # Memory for the images of the monitor; it limits the number of large images.
 
@@ -56,7 +56,7 @@ class ImageTask:
     def embedded(self) -> EmbeddedSamples:
         """The training images."""
         images = self.data.train
-        return EmbeddedSamples(count=len(images), labels=images.labels, classes=images.classes)
+        return EmbeddedSamples(count=len(images), labels=images.labels, classes=images.classes, names=images.names)
 
     def fingerprint(self) -> dict[str, Any]:
         """Numbers that distinguish these images from others, without reading them all."""
@@ -117,9 +117,9 @@ class ImageTask:
             **framework.views.about(),
         }
 
-    def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[dict[str, Any], str]:
+    def thumbnails(self, indices: NDArray[np.int64], budget: int) -> tuple[Sheet, str]:
         """Put images on one sheet."""
-        return {"kind": "sheet"} | sheet(np.asarray(self.data.train.pixels[indices]), budget), ""
+        return sheet(np.asarray(self.data.train.pixels[indices]), budget), ""
 
 
 def with_validation(data: ImageData) -> ImageData:

@@ -10,27 +10,25 @@ from numpy.typing import NDArray
 
 from pucl.images.resizing import resize_pixels
 from pucl.images.sources.picture import need_pillow
+from pucl.modality import Sheet
 
 SIDES = (32, 24, 16)  # Sides of a thumbnail in pixels; the largest that fits is used.
 QUALITIES = (85, 75, 65, 55, 45)
 
 
-def sheet(pixels: NDArray[np.uint8], budget: int) -> dict[str, Any]:
+def sheet(pixels: NDArray[np.uint8], budget: int) -> Sheet:
     """Put all images on one sheet, in the best quality that fits.
 
     Args:
         pixels: uint8 [n, 3, height, width].
         budget: Largest size of the text in bytes.
-
-    Returns:
-        ``src``, a data URI; ``side``, the side of a thumbnail in pixels; ``columns``, how many are in a row.
     """
     need_pillow()
     from PIL import Image, features  # noqa: PLC0415
 
     columns = math.ceil(math.sqrt(len(pixels)))
     kind = "webp" if features.check("webp") else "jpeg"
-    made: dict[str, Any] = {"columns": columns}
+    made = Sheet(src="", side=0, columns=columns)
     for side in dict.fromkeys(min(side, *pixels.shape[2:]) for side in SIDES):
         picture = Image.fromarray(_tiled(resize_pixels(pixels, side), columns))
         # Tiny images, such as digits, are kept without loss: it would be visible when they are enlarged.
@@ -39,8 +37,9 @@ def sheet(pixels: NDArray[np.uint8], budget: int) -> dict[str, Any]:
         for form, options in tries:
             content = io.BytesIO()
             picture.save(content, form, **options)
-            made |= {"src": f"data:image/{form};base64,{base64.b64encode(content.getvalue()).decode()}", "side": side}
-            if len(made["src"]) <= budget:
+            text = base64.b64encode(content.getvalue()).decode()
+            made = Sheet(src=f"data:image/{form};base64,{text}", side=side, columns=columns)
+            if len(made.src) <= budget:
                 return made
     return made
 

@@ -169,7 +169,9 @@ def dot_limits(panel: DotPanel) -> tuple[float, float]:
     if max(everything) - high < span:
         high = max(high, *everything)
     slack = max(0.08 * (high - low), 0.2)
-    return max(low - slack, panel.bounds[0]), min(high + slack, panel.bounds[1])
+    low, high = max(low - slack, panel.bounds[0]), min(high + slack, panel.bounds[1])
+    # Scores that are not far from the best possible one are drawn up to it: how much is missing is then in sight.
+    return low, panel.bounds[1] if panel.bounds[1] - high < span else high
 
 
 def page_scores(rows: Sequence[TableRow], base: str, yardstick: str, key: str) -> dict[str, list[dict[str, str]]]:

@@ -5,6 +5,7 @@ Corrections such as `clusters` know r from the samples alone. What they read it 
 `ratio`, is not kept: the embeddings of a run are those before the head, and have other similarities.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +86,34 @@ def posterior_of(
         samples: Samples of the training data.
         neighbours: [sample, neighbour], for each sample the indices of others in `samples`.
     """
+    r_of = posterior_rows(state, samples)
+    if r_of is None:
+        return None
+    found = []
+    for start in range(0, len(samples), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        found.append(r_of(rows).gather(1, torch.from_numpy(neighbours[rows])))
+    r: NDArray[np.float32] = torch.cat(found).numpy().astype(np.float32)
+    return r
+
+
+def posterior_rows(state: CorrectionState, samples: NDArray[np.int64]) -> Callable[[slice], Tensor] | None:
+    """A function that returns r of a block of the samples with all of them; None while nothing is corrected.
+
+    The arguments are those of `posterior_of`.
+    """
     ids = torch.from_numpy(samples)
     reading = _reading(state, ids)
-    found = []
-    for start in range(0, len(ids), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        hidden = reading.hidden(_pairs(ids[rows], ids).comparison()) if reading.of_samples else None
-        if hidden is None:
-            return None
-        found.append(hidden.gather(1, torch.from_numpy(neighbours[rows])))
-    r: NDArray[np.float32] = torch.cat(found).clamp(0, 1).numpy().astype(np.float32)
-    return r
+    if not reading.of_samples:
+        return None
+
+    @torch.no_grad()
+    def r_of(rows: slice) -> Tensor:
+        hidden = reading.hidden(_pairs(ids[rows], ids).comparison())
+        assert hidden is not None  # noqa: S101 (r of samples is known for all of them)
+        return hidden.clamp(0, 1)
+
+    return r_of
 
 
 def _reading(state: CorrectionState, ids: Tensor) -> Correction:

@@ -15,7 +15,7 @@ from pucl.data.choosing import TEST_SHARE, checksum
 from pucl.data.errors import DataError
 from pucl.evaluation import PROBES, Labelled, Monitor, Probe, ProbedSamples, measure, train_and_test
 from pucl.evaluation.embed import evaluation_mode, finite_rows
-from pucl.modality import EmbeddedSamples, Features, Indices
+from pucl.modality import EmbeddedSamples, Features, Indices, ShownTexts
 from pucl.text.config import TextConfig
 from pucl.text.registry import load_texts
 from pucl.text.textset import TextData, TextSet
@@ -134,12 +134,12 @@ class TextTask:
         """Encoder, and dimension of the features."""
         return {"encoder": self.config.encoder, "features": int(framework.encoder.features)}
 
-    def thumbnails(self, indices: Indices, budget: int) -> tuple[dict[str, Any], str]:
+    def thumbnails(self, indices: Indices, budget: int) -> tuple[ShownTexts, str]:
         """The texts themselves, the longest cut; of pairs, both texts."""
         train = self.data.train
         longest = max(SHORTEST_SHOWN, min(LONGEST_SHOWN, budget // max(1, len(indices))))
         shown = [train.texts[i] if train.seconds is None else f"{train.texts[i]} / {train.seconds[i]}" for i in indices]
-        return {"kind": "texts", "texts": [shortened(text, longest) for text in shown]}, ""
+        return ShownTexts(texts=tuple(shortened(text, longest) for text in shown)), ""
 
 
 @torch.no_grad()

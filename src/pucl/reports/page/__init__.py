@@ -1,27 +1,30 @@
-"""The report page: table, charts, map of the embeddings, and the nearest samples of any anchor.
+"""The report page: what false negatives cost, how much came back, and which samples it is about.
 
 The page is a single file. It needs no network, no other file and no library. `gather` reads the records of runs,
-`write_page` makes the page of them.
+`write_page` makes the page of them. `schema` describes the data that the program in the page reads.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from string import Template
 
 import pucl
-from pucl.estimation.calibration import CALIBRATED
 from pucl.files import write_whole
-from pucl.reports.page.maps import POINTS, maps_of
-from pucl.reports.page.markup import absent, charts_of, foot, part_of, read_file, tabs, title_of
+from pucl.reports.page.maps import POINTS, space_of
+from pucl.reports.page.markup import charts_of, foot, part_of, read_file, tabs, title_of
 from pucl.reports.page.records import Gathered
+from pucl.reports.page.schema import Page, Theme
 from pucl.reports.palette import CLASSES, DARK, LIGHT, on_dark, on_light, row_colours
 
 BYTES = 3_000_000  # Most bytes of a page with up to `POINTS` points.
 OVERHEAD = 120_000  # Bytes for text, style sheet and program.
 FEWEST_POINTS, MOST_POINTS = 10, 20_000
 FEWEST_OF_A_GROUP = 500
+PROGRAM = ("tools", "thumbnails", "samples", "pairs", "anchor", "map", "page")
+"""The files of the page's program, in their order."""
 
 
 def write_page(
@@ -56,9 +59,9 @@ def write_page(
     report("charts")
     charts = [charts_of(group, number) for number, group in enumerate(groups)]
     budget = int(BYTES * max(1.0, points / POINTS)) - OVERHEAD - sum(len(html) for each in charts for html in each)
-    parts, records = [], []
+    parts, spaces = [], []
     for number, (group, drawn) in enumerate(zip(groups, charts, strict=True)):
-        maps = maps_of(
+        space, about = space_of(
             group,
             root=root,
             points=max(points // len(groups), min(points, FEWEST_OF_A_GROUP)),
@@ -66,12 +69,9 @@ def write_page(
             skip=lambda path, why: skipped.append((path, why)),
             report=report,
         )
-        parts.append(part_of(group, number, drawn, absent(maps) if isinstance(maps, str) else "", len(groups) == 1))
-        records.append(None if isinstance(maps, str) else maps)
-    theme = {
-        "light": LIGHT | {"classes": [on_light(colour) for colour in CLASSES]},
-        "dark": DARK | {"classes": [on_dark(colour) for colour in CLASSES]},
-    }
+        parts.append(part_of(group, number, drawn, (space is not None, about), len(groups) == 1))
+        spaces.append(space)
+    data = Page(light=_theme(LIGHT, on_light), dark=_theme(DARK, on_dark), spaces=tuple(spaces))
     page = Template(read_file("page.html")).substitute(
         title=escape(title_of(groups)),
         version=escape(pucl.__version__),
@@ -80,8 +80,8 @@ def write_page(
         tabs=tabs([group.name for group in groups]) if len(groups) > 1 else "",
         parts="\n".join(parts),
         foot=foot(gathered, skipped, out, points=None if points == POINTS else points, with_root=root is not None),
-        data=as_script({"theme": theme, "calibrated": CALIBRATED, "maps": records}),
-        program=read_file("page.js"),
+        data=as_script(asdict(data)),
+        program="\n".join(read_file(f"{name}.js") for name in PROGRAM),
     )
     write_whole(out, page.encode())
 
@@ -97,6 +97,12 @@ def as_script(record: object) -> str:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _theme(purposes: Mapping[str, str], visible: Callable[[str], str]) -> Theme:
+    """Colours for the program, of which those of classes are made visible on the background."""
+    names = ("paper", "ink", "line", "same", "other")
+    return Theme(**{name: purposes[name] for name in names}, classes=tuple(map(visible, CLASSES)))
 
 
 def _colours(gathered: Gathered) -> str:

@@ -1,7 +1,8 @@
-"""Maps of embeddings for one group of runs, as a record that the page's program reads."""
+"""The samples of one group of runs and how each run embeds them, as the page's program reads them."""
 
-import math
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +14,13 @@ from pucl.contrast.correction import CorrectionState
 from pucl.data.choosing import to_show
 from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
-from pucl.diagnosis.layout2d import Floats, lay_out, principal_plane
+from pucl.diagnosis.layout2d import Floats, lay_out, principal_plane, unit
 from pucl.frameworks import modality_of, open_data
-from pucl.reports.page.neighbours import NEAREST, hidden_record, neighbour_record, shown_neighbours
+from pucl.modality import Thumbnails
+from pucl.reports.page.neighbours import NEAREST, Codes, encode, hidden_record
+from pucl.reports.page.pairs import PAIRS, Embedded, about_shares, own_shares, pair_lists
 from pucl.reports.page.records import UNREADABLE, Group
+from pucl.reports.page.schema import Hidden, Map, Space
 from pucl.runs.collection import Run
 from pucl.runs.posterior import posterior_of, read_state
 from pucl.texts import base64_of
@@ -26,6 +30,7 @@ FEWEST = 3  # Samples of a map.
 FEWEST_FOR_UMAP = 100  # With fewer samples, neighbourhoods show nothing.
 SEEDS_OF_ONE_ROW = 3
 THUMBNAIL_SHARE = 0.46  # Share of a group's bytes for thumbnails.
+BYTES_OF_A_PAIR = 90  # In a list of pairs.
 
 
 class OtherSamplesError(ValueError):
@@ -38,11 +43,18 @@ class Samples(NamedTuple):
     indices: NDArray[np.int64]
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
-    thumbnails: dict[str, Any] | None  # As the modality makes them; None if the data were not found.
+    names: tuple[str, ...] | None  # None if the indices are enough.
+    thumbnails: Thumbnails | None  # As the modality makes them; None if the data were not found.
     note: str  # Why there are no thumbnails, or that only parts of graphs are drawn.
 
+    @property
+    def bytes_used(self) -> int:
+        """Bytes of names and thumbnails on the page."""
+        shown = None if self.thumbnails is None else asdict(self.thumbnails)
+        return len(json.dumps([self.names, shown]))
 
-def maps_of(
+
+def space_of(
     group: Group,
     *,
     root: Path | None,
@@ -50,8 +62,8 @@ def maps_of(
     budget: int,
     skip: Callable[[Path, str], None],
     report: Callable[[str], None],
-) -> dict[str, Any] | str:
-    """The maps and nearest samples of a group of runs, or a sentence that says why there are none.
+) -> tuple[Space | None, str]:
+    """The samples of a group of runs, and a sentence on what its losses push; or why there are no samples.
 
     Args:
         group: The runs.
@@ -76,36 +88,50 @@ def maps_of(
             continue
         found.append((number, run, features))
     if not found:
-        return "There is no map: no run has embeddings here. Copies of records may lack them."
+        return None, "There are no samples to show: no run has embeddings here. Copies of records may lack them."
     report(f"samples of {group.name}")
     _, first, features = found[0]
-    samples = choose_samples(first, len(features), labels, root=root, points=points, budget=budget)
-    used = len(str(samples.thumbnails)) if samples.thumbnails else 0
-    states = [_state(run, len(features), skip) for _, run, features in found]
-    # Coordinates take four bytes; r takes a byte for each neighbour, and two more.
-    bytes_each = (budget - used) * 3 // 4 // len(found) // len(samples.indices) - 4
-    bytes_each -= (NEAREST + 2) * sum(state is not None for state in states) // len(states)
-    maps = []
-    for (number, run, features), state in zip(found, states, strict=True):
-        name = group.rows[number].summary.name
-        report(f"map of {name}, seed {run.config.seed}")
-        made = _map(run, features[samples.indices], samples.labels, max(8, bytes_each))
-        maps.append({"name": name} | made | {"r": None if state is None else _hidden(run, state, samples, made)})
-    modality = modality_of(first.config)
+    count = len(features)
+    samples = choose_samples(first, count, labels, root=root, points=points, budget=budget)
+    embedded = [
+        Embedded(
+            row=group.rows[number].summary.name,
+            run=run,
+            rows=unit(features[samples.indices]),
+            state=_state(run, count, skip),
+        )
+        for number, run, features in found
+    ]
     with_embeddings = sum(1 for row in group.rows if any(map(_has_embeddings, row.runs)))
-    return {
-        "units": modality.name,
-        "unit": modality.unit,
-        "count": len(features),
-        "indices": base64_of(samples.indices.astype(np.uint32)),
-        "labels": None if samples.labels is None else base64_of(samples.labels.astype(np.uint16)),
-        "classes": list(samples.classes),
-        "thumbnails": samples.thumbnails,
-        "note": samples.note,
-        "maps": maps,
-        "first": max(range(len(found)), key=lambda index: _interest(found[index][1], maps[index]["r"])),
-        "left_out": max(0, with_embeddings - len({number for number, _, _ in found})),
-    }
+    left_out = max(0, with_embeddings - len({number for number, _, _ in found}))
+    # Coordinates take four bytes and shares two; r takes a byte for each neighbour, and two more.
+    bytes_each = (budget - samples.bytes_used - 2 * PAIRS * BYTES_OF_A_PAIR) * 3 // 4 // len(found)
+    bytes_each = bytes_each // len(samples.indices) - 6
+    bytes_each -= (NEAREST + 2) * sum(each.state is not None for each in embedded) // len(embedded)
+    maps, shares = [], []
+    for each in embedded:
+        report(f"map of {each.row}, seed {each.run.config.seed}")
+        shares.append((each.row, own_shares(each, samples.indices, samples.labels)))
+        maps.append(_map(each, samples, max(8, bytes_each), count, shares[-1][1], left_out))
+    report(f"pairs of {group.name}")
+    base = _base_of(group, embedded)
+    by_interest = sorted(range(len(maps)), key=lambda index: -_interest(embedded[index], maps[index], index == base))
+    modality = modality_of(first.config)
+    space = Space(
+        unit=modality.unit,
+        units=modality.name,
+        count=count,
+        indices=base64_of(samples.indices.astype(np.uint32)),
+        labels=None if samples.labels is None else base64_of(samples.labels.astype(np.uint16)),
+        classes=samples.classes,
+        names=samples.names,
+        thumbnails=samples.thumbnails,
+        maps=tuple(maps),
+        base=base,
+        first=by_interest[0],
+        pairs=pair_lists(embedded[base], [embedded[index] for index in by_interest], samples.indices, samples.labels),
+    )
+    return space, about_shares(shares, embedded[base].row)
 
 
 def plane_of(features: NDArray[Any]) -> tuple[Floats, str]:
@@ -129,9 +155,17 @@ def _runs_with_a_map(group: Group) -> list[tuple[int, Run]]:
     return [(number, runs[0]) for number, runs in rows[:most]]
 
 
-def _interest(run: Run, r: dict[str, Any] | None) -> int:
-    """The page begins with a map of PUCL, of a correction with r or of another trained encoder, if there is one."""
-    return (run.config.correction == "pucl") + (run.config.correction not in NOT_TRAINED) + (r is not None)
+def _base_of(group: Group, embedded: list[Embedded]) -> int:
+    """The run whose pairs are shown: of the base row, or else the first that was trained."""
+    trained = [index for index, each in enumerate(embedded) if each.run.config.correction not in NOT_TRAINED]
+    named = [index for index in trained if embedded[index].row == group.base]
+    return (named or trained or [0])[0]
+
+
+def _interest(embedded: Embedded, made: Map, is_base: bool) -> int:
+    """What stands beside the base: a correction with r, or else PUCL, or else another trained encoder."""
+    correction = embedded.run.config.correction
+    return 4 * (made.hidden is not None) + (correction == "pucl") + (correction not in NOT_TRAINED) - 8 * is_base
 
 
 def _has_embeddings(run: Run) -> bool:
@@ -169,7 +203,8 @@ def choose_samples(
     modality = modality_of(run.config)
     points = min(points, modality.most_points)
     classes: tuple[str, ...] = ()
-    thumbnails: dict[str, Any] | None = None
+    names: tuple[str, ...] | None = None
+    thumbnails: Thumbnails | None = None
     try:
         task = open_data(run.config, root)
         classes = task.embedded.classes
@@ -177,6 +212,8 @@ def choose_samples(
             raise OtherSamplesError("the data have changed since the run embedded them")
         labels = task.embedded.labels
         indices = to_show(labels, count, points)
+        if task.embedded.names is not None:
+            names = tuple(task.embedded.names[index] for index in indices)
         thumbnails, note = task.thumbnails(indices, int(THUMBNAIL_SHARE * budget))
     except UNREADABLE as error:
         indices = to_show(labels, count, points)
@@ -185,19 +222,52 @@ def choose_samples(
         note = f"The {modality.name} are not shown: {why}."
         if not classes and labels is not None:
             classes = tuple(f"class {number}" for number in range(int(labels.max()) + 1))
-    return Samples(indices, None if labels is None else labels[indices], classes, thumbnails, note)
+    return Samples(indices, None if labels is None else labels[indices], classes, names, thumbnails, note)
 
 
-def _map(run: Run, features: NDArray[Any], labels: NDArray[np.int64] | None, numbers: int) -> dict[str, Any]:
-    """The map of one run, and the numbers from which the page computes similarities."""
-    plane, method = plane_of(features)
-    tau = (run.result or {}).get("tau_plus", math.nan)
-    return {
-        "seed": run.config.seed,
-        "method": method,
-        "plane": base64_of(_as_integers(plane)),
-        "tau": tau if run.config.correction not in NOT_TRAINED and math.isfinite(tau) else None,
-    } | neighbour_record(features, labels, numbers)
+def _map(
+    embedded: Embedded,
+    samples: Samples,
+    numbers: int,
+    count: int,
+    shares: Floats | None,
+    left_out: int,
+) -> Map:
+    """The map of one run, and the numbers from which the page computes similarities.
+
+    Args:
+        embedded: The run.
+        samples: The samples of the page.
+        numbers: Most bytes for the features of a sample.
+        count: Number of embedded samples, of which the page has some.
+        shares: See `own_shares`.
+        left_out: Number of rows that have embeddings, and no map here.
+    """
+    config, modality, own = embedded.run.config, modality_of(embedded.run.config), len(samples.indices)
+    plane, method = plane_of(embedded.rows)
+    codes = encode(embedded.rows, numbers)
+    number = f"{own:,} of {count:,}" if own < count else f"All {count:,}"
+    coloured = "" if samples.labels is None else " and coloured by class"
+    about = [
+        f"{number} {modality.name} as embedded by {embedded.row}, seed {config.seed}, laid out by {method}{coloured}."
+    ]
+    about += ["The classes are unknown."] if samples.labels is None else []
+    about += [samples.note] if samples.note else []
+    if left_out:
+        rows = "1 more row has" if left_out == 1 else f"{left_out} more rows have"
+        about.append(f"{rows} no map here; a report of those runs alone has one.")
+    return Map(
+        name=embedded.row,
+        seed=config.seed,
+        plane=base64_of(_as_integers(plane)),
+        low=codes.low,
+        step=codes.step,
+        codes=base64_of(codes.codes),
+        own=None if shares is None else base64_of(np.round(65535 * shares).astype(np.uint16)),
+        hidden=_hidden(embedded, samples, codes),
+        about=" ".join(about),
+        fine=codes.about(modality.unit, modality.name),
+    )
 
 
 def _state(run: Run, samples: int, skip: Callable[[Path, str], None]) -> CorrectionState | None:
@@ -209,12 +279,13 @@ def _state(run: Run, samples: int, skip: Callable[[Path, str], None]) -> Correct
         return None
 
 
-def _hidden(run: Run, state: CorrectionState, samples: Samples, record: dict[str, Any]) -> dict[str, Any] | None:
+def _hidden(embedded: Embedded, samples: Samples, codes: Codes) -> Hidden | None:
     """R of each sample with its nearest ones, as the run's correction sees them."""
-    neighbours = shown_neighbours(record, len(samples.indices))
-    r = posterior_of(state, samples.indices, neighbours)
-    error = (run.result or {}).get("calibration.error")
-    return None if r is None else hidden_record(r, neighbours, error)
+    if embedded.state is None:
+        return None
+    neighbours = codes.neighbours()
+    r = posterior_of(embedded.state, samples.indices, neighbours)
+    return None if r is None else hidden_record(r, neighbours, embedded.calibration_error)
 
 
 def _as_integers(plane: Floats) -> NDArray[np.uint16]:

@@ -17,6 +17,7 @@ from pucl.progress import duration
 from pucl.reports.canvas import TAU, MatplotlibMissingError
 from pucl.reports.curves import page_curves
 from pucl.reports.page.records import Gathered, Group
+from pucl.reports.page.verdict import joined, verdict
 from pucl.reports.reliability import page_reliability
 from pucl.reports.scores import page_scores, signed_text
 from pucl.runs.rows import TableRow, numbers_of, share_of_lead
@@ -25,61 +26,13 @@ from pucl.texts import counted, fixed, percent
 NONE = '<span class="none">\N{EN DASH}</span>'
 OBJECTIVES = {"infonce": "InfoNCE", "jensen_shannon": "Jensen-Shannon"}
 VERSIONS = ("pucl", "torch", "numpy", "python", "device")
-MOST_NAMED = 4  # Rows that a sentence names before it counts the others.
 
 
 def title_of(groups: Sequence[Group]) -> str:
     """The headline of the page: frameworks and data."""
     frameworks = dict.fromkeys(group.config.framework for group in groups if group.config)
     names = list(dict.fromkeys(group.name for group in groups))
-    return f"{_joined(list(frameworks)) or 'runs'} on {_joined(names)}"
-
-
-def verdict(group: Group) -> str:
-    """The main result in one or two sentences."""
-    summaries = [row.summary for row in group.rows if row.summary.scores]
-    if not summaries:
-        if any(row.summary.count for row in group.rows):
-            return "No score was measured: the data have no labels to test with."
-        return "No run is finished, so there is no score yet."
-    probe = numbers_of(summaries, group.yardstick)[0]
-    summaries = [
-        summary for summary in summaries if probe in summary.scores and math.isfinite(summary.scores[probe].mean)
-    ]
-    differences = {summary.name: summary.differences[probe] for summary in summaries if probe in summary.differences}
-    differences = {name: found for name, found in differences.items() if found.low is not None}
-    if not differences:
-        return _without_differences(group, summaries, probe)
-    clauses = []
-    for sign, word in ((1, "above"), (-1, "below")):
-        chosen = [name for name, found in differences.items() if found.sign == sign]
-        if chosen:
-            chosen.sort(key=lambda name: -abs(differences[name].mean))
-            named = [f"{name} ({signed_text(differences[name].mean)})" for name in chosen]
-            verb = "is" if len(chosen) == 1 else "are"
-            clauses.append(f"{_joined(named)} {verb} {word} {group.base} by more than the 95 % interval")
-    if unclear := [name for name, found in differences.items() if not found.sign]:
-        clauses.append(f"{_joined(unclear)} cannot be distinguished from {group.base}")
-    return f"By the {known_numbers()[probe].name}, in percentage points: {'; '.join(clauses)}."
-
-
-def _without_differences(group: Group, summaries: Sequence[TableRow], probe: str) -> str:
-    probed = known_numbers()[probe]
-    best, *others = sorted(summaries, key=lambda summary: summary.scores[probe].mean, reverse=probed.higher_is_better)
-    spread = best.scores[probe]
-    number = f"{fixed(spread.mean)} %"
-    if spread.count > 1:
-        number += f" (± {fixed(spread.deviation)} over {counted(spread.count, 'seed')})"
-    if not others:
-        return f"{best.name} reaches {number} by the {probed.name}."
-    rest = _joined([f"{summary.name} {fixed(summary.scores[probe].mean)} %" for summary in others])
-    if not any(summary.name == group.base for summary in summaries):
-        why = f"There is no row {group.base} for differences."
-    elif all(summary.count == 1 for summary in summaries):
-        why = "One seed gives no interval."
-    else:
-        why = f"There is no interval: it needs two seeds in common with {group.base}, and differences that vary."
-    return f"By the {probed.name}, {best.name} is best with {number}, before {rest}. {why}"
+    return f"{joined(list(frameworks)) or 'runs'} on {joined(names)}"
 
 
 def facts(group: Group) -> str:
@@ -246,17 +199,20 @@ def absent(words: str) -> str:
     return f'<p class="absent">{escape(words)}</p>'
 
 
-def part_of(group: Group, number: int, charts: tuple[str, str], without_map: str, alone: bool) -> str:
+def part_of(group: Group, number: int, charts: tuple[str, str], samples: tuple[bool, str], alone: bool) -> str:
     """The part of the page for one group.
 
     Args:
         group: The runs.
         number: Index of the part; the page shows the first.
         charts: See `charts_of`.
-        without_map: What stands in place of the map; empty if there is a map.
+        samples: Whether there are samples to show, and a sentence on what the losses push, or why there are none.
         alone: Whether it is the only part.
     """
-    missing = f'<section id="map-{number}"><h2>Map of the embeddings</h2>{without_map}</section>'
+    shown, about = samples
+    template = Template(read_file("samples.html"))
+    space = template.substitute(number=number, about=f"<p>{escape(about)}</p>" if about else "")
+    missing = f'<section id="pairs-{number}"><h2>The costliest pairs</h2>{absent(about)}</section>'
     return Template(read_file("part.html")).substitute(
         number=number,
         hidden="" if number == 0 else "hidden",
@@ -268,7 +224,8 @@ def part_of(group: Group, number: int, charts: tuple[str, str], without_map: str
         table=table(group),
         scores=charts[0],
         curves=charts[1],
-        space=missing if without_map else Template(read_file("space.html")).substitute(number=number),
+        samples=space if shown else missing,
+        map=Template(read_file("map.html")).substitute(number=number) if shown else "",
     )
 
 
@@ -303,35 +260,23 @@ def foot(
         paths = [run.path for row in group.rows for run in row.runs] if group.path is None else [group.path]
         named = ", ".join(f"<code>{escape(relative(path))}</code>" for path in paths)
         items.append(f"<li>{escape(group.name)}: {named}</li>")
-    text = (
-        f"<h2>Files</h2><ul>{''.join(items)}</ul>"
-        '<p class="fine">A run has a directory with config.json, metrics.jsonl, result.json, the encoder and its '
-        "embeddings, or a line in the collection runs.jsonl, which has no encoder and no embeddings. Paths are "
-        "relative to this page.</p>"
-    )
+    text = ""
     if skipped:
         why = "".join(f"<li><code>{escape(relative(path))}</code>: {escape(reason)}</li>" for path, reason in skipped)
         text += f'<h2>What could not be read</h2><ul class="skipped">{why}</ul>'
     words = ["pucl", "report", *map(relative, gathered.directories), "--out", out.name]
     words += [] if points is None else ["--points", str(points)]
     command = shlex.join([*words, "--force"]) + (" --root DIR" if with_root else "")
-    again = f'<p class="fine">In the directory of this page:</p><pre><code>{escape(command)}</code></pre>'
-    return f"{text}<h2>To make this page again</h2>{again}"
+    return (
+        f'{text}<details class="fold"><summary><h2>Files, and how to make this page again</h2></summary>'
+        f"<ul>{''.join(items)}</ul>"
+        '<p class="fine">A run has a directory with config.json, metrics.jsonl, result.json, the encoder and its '
+        "embeddings, or a line in the collection runs.jsonl, which has no encoder and no embeddings. Paths are "
+        "relative to this page.</p>"
+        f'<p class="fine">In the directory of this page:</p><pre><code>{escape(command)}</code></pre></details>'
+    )
 
 
 def read_file(name: str) -> str:
     """A template, the style sheet or the program of the page."""
     return resources.files("pucl.reports.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _joined(names: Sequence[str]) -> str:
-    """Names with commas and "and"; of many names the first few.
-
-    Example:
-        >>> _joined(["a", "b", "c"])
-        'a, b and c'
-    """
-    names = list(names)
-    if len(names) > MOST_NAMED + 1:
-        names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
