@@ -1,6 +1,6 @@
 """The cached form of the ranking loss: large batches in the memory of small ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -72,7 +72,9 @@ class CachedRankingLoss(CachedLossMixin, RankingLoss):  # type: ignore[misc]  # 
         self.show_progress_bar = show_progress_bar
         self._numbers: Tensor | None = None
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Float[Tensor, ""]:
+    def forward(
+        self, sentence_features: Iterable[Mapping[str, Any]], labels: Tensor | None = None
+    ) -> Float[Tensor, ""]:
         """The loss of a batch; see `RankingLoss.forward`. Its backward pass embeds all texts again."""
         features = two_or_more(sentence_features)
         self._numbers = self._texts(features)

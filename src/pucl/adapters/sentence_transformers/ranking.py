@@ -112,7 +112,9 @@ class RankingLoss(Adapter):
         self.numbering = None if samples is None else Numbering(samples)
         self._largest = 0
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Float[Tensor, ""]:
+    def forward(
+        self, sentence_features: Iterable[Mapping[str, Any]], labels: Tensor | None = None
+    ) -> Float[Tensor, ""]:
         """The loss of a batch.
 
         Args:

@@ -1,0 +1,64 @@
+"""A small transformer of sentence-transformers over a handful of words, made in the test, and its inputs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+THINGS = ("lamp", "boat", "tree", "song", "coat", "door", "fish", "road")
+QUERIES, DOCUMENTS = ("buy", "find", "see", "want"), ("the", "one", "some", "any")
+
+
+def small_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> SentenceTransformer:
+    """A transformer of two layers with random weights, always the same, in float64."""
+    words = [*SPECIAL.values(), *THINGS, *QUERIES, *DOCUMENTS, *(f"n{number}" for number in range(64))]
+    numbered = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(numbered, unk_token=SPECIAL["unk_token"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL).save_pretrained(directory)
+    torch.manual_seed(7)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=width,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=2 * width,
+        max_position_embeddings=16,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    BertModel(config).save_pretrained(directory)
+    transformer = Transformer(str(directory))
+    return SentenceTransformer(modules=[transformer, Pooling(width)], device="cpu").double()
+
+
+def tokens(model: Any, columns: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """The inputs of a loss, as the trainer makes them."""
+    return [model.preprocess(list(column)) for column in columns]
+
+
+def columns_of(rows: int, columns: int = 2) -> list[list[str]]:
+    """Different texts of different lengths: queries, documents, hard negatives."""
+    return [
+        [f"n{column} {THINGS[row % len(THINGS)]} n{row + 8} {'n4 ' * (row % 3)}".strip() for row in range(rows)]
+        for column in range(columns)
+    ]
+
+
+def gradients(model: Any) -> torch.Tensor:
+    """The gradients of all parameters, as one vector."""
+    return torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
+
+
+def step(loss: Any, features: Sequence[dict[str, Any]], labels: torch.Tensor | None = None) -> tuple[Any, Any]:
+    """The loss of a batch, and the gradients of the model."""
+    loss.model.zero_grad()
+    value = loss([dict(column) for column in features], labels)
+    value.backward()
+    return value.detach(), gradients(loss.model)
