@@ -17,6 +17,12 @@ QUERIES, DOCUMENTS = ("buy", "find", "see", "want"), ("the", "one", "some", "any
 
 def small_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> SentenceTransformer:
     """A transformer of two layers with random weights, always the same, in float64."""
+    save_model(directory, dropout=dropout, width=width)
+    return load_model(directory)
+
+
+def save_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> None:
+    """Write its files. Of several processes only the first writes any."""
     words = [*SPECIAL.values(), *THINGS, *QUERIES, *DOCUMENTS, *(f"n{number}" for number in range(64))]
     numbered = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(numbered, unk_token=SPECIAL["unk_token"]))
@@ -34,8 +40,13 @@ def small_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> Se
         attention_probs_dropout_prob=dropout,
     )
     BertModel(config).save_pretrained(directory)
+
+
+def load_model(directory: Path) -> SentenceTransformer:
+    """Read its files."""
     transformer = Transformer(str(directory))
-    return SentenceTransformer(modules=[transformer, Pooling(width)], device="cpu").double()
+    pooling = Pooling(transformer.get_embedding_dimension())
+    return SentenceTransformer(modules=[transformer, pooling], device="cpu").double()
 
 
 def tokens(model: Any, columns: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
@@ -52,8 +63,9 @@ def columns_of(rows: int, columns: int = 2) -> list[list[str]]:
 
 
 def gradients(model: Any) -> torch.Tensor:
-    """The gradients of all parameters, as one vector."""
-    return torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
+    """The gradients of all parameters, as one vector; zero where there is none."""
+    every = [torch.zeros_like(each) if each.grad is None else each.grad for each in model.parameters()]
+    return torch.cat([each.flatten() for each in every])
 
 
 def step(loss: Any, features: Sequence[dict[str, Any]], labels: torch.Tensor | None = None) -> tuple[Any, Any]:
