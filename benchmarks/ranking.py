@@ -18,6 +18,7 @@ from pucl.texts import table
 
 AIM = 1.2  # Most memory of a cached step, in plain steps of one mini-batch.
 PLAIN_STEP, LIBRARY = "plain step of a mini-batch", "the library's cached loss"
+PATIENCE = 3600.0  # Seconds for one step: thousands of texts are embedded twice.
 WARM_UP = 4  # Rows of a first step, after which libraries have allocated what they keep.
 WORDS = ("old", "new", "red", "boat", "tree", "rain", "song", "door", "book", "table", "for", "two", "the", "is", "my")
 
@@ -28,8 +29,8 @@ class RankingSettings(Settings):
 
     batch_size: int = option(2048, "rows of a cached step, each a query and a document", least=2)
     mini_batch_size: int = option(32, "texts that are embedded at once, and rows of the plain step", least=2)
-    words: int = option(16, "words of a text")
-    corrections: tuple[str, ...] = option(("plain", "pucl", "ratio", "auto"), "corrections of the cached step")
+    words: int = option(8, "words of a text")
+    corrections: tuple[str, ...] = option(("pucl", "ratio"), "corrections of the cached step")
     threads: int = option(usable_cores, "threads of torch")
 
     def __post_init__(self) -> None:
@@ -89,7 +90,7 @@ def measure_ranking(settings: RankingSettings, progress: Callable[[str], object]
             "words": settings.words,
             "threads": settings.threads,
         }
-        peaks[name] = peak_in_child(f"{__name__}:ready_step", case)
+        peaks[name] = peak_in_child(f"{__name__}:ready_step", case, patience=PATIENCE)
     return RankingReport(peaks=peaks)
 
 
