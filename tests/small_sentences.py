@@ -1,6 +1,6 @@
 """A small transformer of sentence-transformers over a handful of words, made in the test, and its inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,24 @@ THINGS = ("lamp", "boat", "tree", "song", "coat", "door", "fish", "road")
 QUERIES, DOCUMENTS = ("buy", "find", "see", "want"), ("the", "one", "some", "any")
 
 
-def small_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> SentenceTransformer:
+def small_model(
+    directory: Path, *, dropout: float = 0.0, width: int = 16, words: Iterable[str] = ()
+) -> SentenceTransformer:
     """A transformer of two layers with random weights, always the same, in float64."""
-    save_model(directory, dropout=dropout, width=width)
+    save_model(directory, dropout=dropout, width=width, words=words)
     return load_model(directory)
 
 
-def save_model(directory: Path, *, dropout: float = 0.0, width: int = 16) -> None:
+def save_model(directory: Path, *, dropout: float = 0.0, width: int = 16, words: Iterable[str] = ()) -> None:
     """Write its files. Of several processes only the first writes any."""
-    words = [*SPECIAL.values(), *THINGS, *QUERIES, *DOCUMENTS, *(f"n{number}" for number in range(64))]
-    numbered = {word: number for number, word in enumerate(words)}
+    known = [*SPECIAL.values(), *THINGS, *QUERIES, *DOCUMENTS, *(f"n{number}" for number in range(64)), *words]
+    numbered = {word: number for number, word in enumerate(dict.fromkeys(known))}
     tokenizer = Tokenizer(models.WordLevel(numbered, unk_token=SPECIAL["unk_token"]))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL).save_pretrained(directory)
     torch.manual_seed(7)
     config = BertConfig(
-        vocab_size=len(words),
+        vocab_size=len(numbered),
         hidden_size=width,
         num_hidden_layers=2,
         num_attention_heads=2,

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,38 @@ def test_the_model_card_has_settings_and_citation(tmp_path: Path) -> None:
     card = (tmp_path / "saved" / "README.md").read_text()
     assert "Ratio(tau_plus=None" in card
     assert "2401.08690" in card
+
+
+@pytest.mark.filterwarnings("ignore:.pin_memory.:UserWarning")
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "sentence-transformers.md").read_text()
+    example = page.split("```")[1]
+    model = 'SentenceTransformer("sentence-transformers/all-MiniLM-L6-v2")'
+    assert model in example
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"small": small_model(tmp_path / "model", words=re.findall(r"\w+", example)).float()}
+    exec(example.replace(model, "small"), namespace)  # noqa: S102
+    assert namespace["trainer"].state.global_step == 3
+    assert namespace["loss"].last is not None
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.filterwarnings("ignore::pucl.floored.FlooredWarning")
+def test_no_correction_is_dead_where_pairs_are_aligned(name: str, tmp_path: Path) -> None:
+    """As in a pretrained model: every positive is far above the rest. There the floor of the paper stops learning."""
+    model = small_model(tmp_path / "model")
+    base = torch.randn(1, 32, dtype=torch.float64)
+    first = base + torch.randn(64, 32, dtype=torch.float64)
+    second = first + 0.4 * torch.randn(64, 32, dtype=torch.float64)
+    texts = torch.arange(128).view(64, 2)
+
+    def gradient(loss: RankingLoss) -> torch.Tensor:
+        anchors = first.clone().requires_grad_()
+        loss.compute_loss_from_embeddings([anchors, second], texts=texts).backward()  # type: ignore[no-untyped-call]
+        assert anchors.grad is not None
+        return anchors.grad.norm()
+
+    plain = gradient(RankingLoss(model, None))
+    assert gradient(RankingLoss(model, name, samples=64)) > 0.02 * plain
+    if name == "pucl":
+        assert gradient(RankingLoss(model, name, floor="temperature")) < 0.001 * plain
