@@ -27,6 +27,7 @@ import torch
 
 from benchmarks.options import Settings, add_options, option
 from pucl import signals
+from pucl.config import check_once, choose
 from pucl.corrections import BCL, CORRECTIONS, PUCL, Correction, Debiased, GloFND, Hard, Ratio
 from pucl.data.errors import ExtraMissingError
 from pucl.evaluation.retrieval import NEAREST, rank
@@ -34,7 +35,7 @@ from pucl.files import check_folder, write_json
 from pucl.floored import FlooredWarning
 from pucl.texts import percent, say, table
 
-UNTRAINED, LIBRARY, LABELS = "untrained", "MultipleNegativesRankingLoss", "plain, intents as groups"
+UNTRAINED, LIBRARY, LABELS = "untrained", "MultipleNegativesRankingLoss", "plain with intents as groups"
 ROWS = (UNTRAINED, LIBRARY, *CORRECTIONS, LABELS)
 """What is compared: the model as it comes, the library's loss, each correction, and known intents as groups."""
 
@@ -282,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m study.ranking", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, RankingSettings)
-    parser.add_argument("--rows", default=",".join(ROWS), metavar="NAME,...", help="some of the rows (default: all)")
+    parser.add_argument("--rows", metavar="NAME,...", help=f"some of {', '.join(ROWS)} (default: all)")
     parser.add_argument("--out", type=Path, default=Path("ranking.json"), metavar="FILE.json", help="the record")
     options = vars(parser.parse_args(given))
     out, names = options.pop("out"), options.pop("rows")
@@ -290,7 +291,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         check_folder("--out", out)
         settings = RankingSettings(**options)
-        rows = [row for row in ROWS if row in names.split(",") or names == ",".join(ROWS)]
+        rows = list(ROWS) if names is None else names.split(",")
+        check_once("rows are what is compared", rows)
+        for row in rows:
+            choose("row", row, ROWS)
         command = shlex.join(["python", "-m", "study.ranking", *given])
         done = measure(settings, rows, out, command, lambda text: say(f"study.ranking: {text}", error=True))
     except (ValueError, OSError) as error:
