@@ -55,6 +55,17 @@ class TestEqualsTheLibrary:
         features = tokens(model, columns_of(5))
         theirs = library.MultipleNegativesRankingLoss(model, scale=50.0)
         torch.testing.assert_close(step(RankingLoss(model, None, 50.0), features), step(theirs, features))
+        changed = RankingLoss(model, None)
+        changed.scale = 50.0
+        torch.testing.assert_close(step(changed, features), step(theirs, features))
+
+    def test_hard_negatives_of_documents_that_search_queries(self, model: Any) -> None:
+        """They are not compared, but have a gradient of zero: a wrapper for several processes would stop without one."""
+        columns = columns_of(5, 3)
+        alone = step(RankingLoss(model, None, directions=("doc_to_query",)), tokens(model, columns[:2]))
+        for kind in (RankingLoss, CachedRankingLoss):
+            found = step(kind(model, None, directions=("doc_to_query",)), tokens(model, columns))
+            torch.testing.assert_close(found, alone)
 
     def test_ratio_is_plain_until_it_has_counted(self, model: Any) -> None:
         features = tokens(model, columns_of(7))

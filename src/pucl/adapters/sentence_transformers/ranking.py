@@ -91,11 +91,11 @@ class RankingLoss(Adapter):
         streaming: bool | None = None,
         samples: int | None = None,
     ) -> None:
-        check_model(model)
+        _check_model(model)
         super().__init__(
             ContrastiveLoss(
                 _correction(correction),
-                temperature=1 / check_scale(scale),
+                temperature=1 / _checked_scale(scale),
                 gather_distributed=gather_across_devices,
                 floor=floor,
                 streaming=streaming,
@@ -160,13 +160,22 @@ class RankingLoss(Adapter):
         loss: Tensor = self.loss.settle(joined(outcomes))
         if pairs_of_step:
             self.loss.learn(*pairs_of_step)
-        return loss + sum(
-            0.0 * column.sum() for column in columns
-        )  # Every column has a gradient, whatever is compared.
+        # Every column has a gradient, also one that is not compared: hard negatives of documents that search queries.
+        return loss + sum(0.0 * column.sum() for column in columns)
 
     def end_epoch(self) -> StateReport | None:
         """Say that an epoch has ended; see `ContrastiveLoss.end_epoch`. `CorrectionCallback` does it."""
         return self.loss.end_epoch()
+
+    @property
+    def scale(self) -> float:
+        """1 / temperature. It may be changed between two steps."""
+        return self._scale
+
+    @scale.setter
+    def scale(self, scale: float) -> None:
+        self._scale = _checked_scale(scale)
+        self.loss.temperature = self.temperature
 
     @property
     def temperature(self) -> float:
@@ -309,7 +318,7 @@ class RankingLoss(Adapter):
         return self.loss.outcome(pairs)
 
 
-def check_model(model: object) -> None:
+def _check_model(model: object) -> None:
     """Raise for anything but a SentenceTransformer."""
     if not isinstance(getattr(model, "_orig_mod", model), SentenceTransformer):  # torch.compile wraps it.
         raise TypeError(
@@ -318,7 +327,7 @@ def check_model(model: object) -> None:
         )
 
 
-def check_scale(scale: object) -> float:
+def _checked_scale(scale: object) -> float:
     """Return the scale; raise if it is no number above 0."""
     number = isinstance(scale, int | float) and not isinstance(scale, bool)
     if not number or not 0 < scale < 1 / SMALLEST_TEMPERATURE:  # type: ignore[operator]  # It is a number.
