@@ -21,6 +21,7 @@ from benchmarks.grid import GridSettings, measure_grid
 from benchmarks.loss import LossSettings, measure_losses
 from benchmarks.memory import available_memory
 from benchmarks.options import Settings, add_options, command_line
+from benchmarks.ranking import RankingSettings, measure_ranking
 from benchmarks.report import Report
 from benchmarks.retrieval import RetrievalSettings, measure_retrieval
 from benchmarks.train import TrainSettings, measure_training
@@ -36,6 +37,7 @@ LIBRARIES = (
     "torch_geometric",
     "pillow",
     "pytorch-metric-learning",
+    "sentence-transformers",
     "lightly",
 )
 
@@ -46,6 +48,7 @@ SUBJECTS: dict[str, tuple[type[Settings], Callable[[Any, Callable[[str], object]
     "graph": (GraphSettings, measure_graphs),
     "grid": (GridSettings, measure_grid),
     "retrieval": (RetrievalSettings, measure_retrieval),
+    "ranking": (RankingSettings, measure_ranking),
 }
 """What can be measured: its settings, and the function that measures it and reports its progress.
 

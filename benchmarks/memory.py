@@ -18,7 +18,7 @@ from typing import Any
 Step = Callable[[], object]
 """Something to measure: called without arguments, many times."""
 
-PATIENCE = 600.0  # Seconds after which a child process is stopped.
+PATIENCE = 600.0  # Seconds after which a child process is stopped, unless a benchmark allows more.
 STATUS = Path("/proc/self/status")
 
 
@@ -50,22 +50,23 @@ def peak_memory(step: Step) -> Peak:
     return Peak(bytes=max(0, _field_bytes(STATUS, "VmHWM") - before))
 
 
-def peak_in_child(target: str, settings: Mapping[str, object]) -> Peak:
+def peak_in_child(target: str, settings: Mapping[str, object], *, patience: float = PATIENCE) -> Peak:
     """The peak memory of a step in a new process, free of the traces of earlier steps.
 
     Args:
         target: ``"module:function"`` of a function that prepares everything and returns the step.
         settings: Its keyword arguments, of types that JSON can hold.
+        patience: Seconds after which the new process is stopped.
     """
     # The child finds the modules that this process finds, and no others from the current directory.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
     command = [sys.executable, "-P", "-m", "benchmarks.memory", target, json.dumps(dict(settings))]
     try:
         child = subprocess.run(  # noqa: S603 (this interpreter, and arguments of our own)
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, env=environment, capture_output=True, text=True, timeout=patience, check=False
         )
     except subprocess.TimeoutExpired:
-        return Peak(bytes=None, missing=f"the process that should measure it took more than {PATIENCE:g} seconds")
+        return Peak(bytes=None, missing=f"the process that should measure it took more than {patience:g} seconds")
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:] or ["it printed no error"]
         return Peak(bytes=None, missing=f"the process that should measure it ended with {child.returncode}: {last[0]}")

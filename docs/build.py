@@ -14,6 +14,7 @@ from results.benchmarks import benchmarks_page
 from results.graphs import table2_page
 from results.house import house_page
 from results.images import images_page
+from results.ranking import ranking_page
 from results.readme import readme
 from results.reliability import reliability_page
 from results.study import study_page
@@ -37,6 +38,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "bench/retrieval.json",
             "bench/ratio.json",
             "bench/auto.json",
+            "bench/ranking.json",
         ),
     ),
     "reliability.md": (reliability_page, ("faults/campaign.json",)),
@@ -75,6 +77,9 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
 README = ("images/digits/comparison.json", "images/table-1/table.json", "graphs/table-2/table.json")
 """The records from which the README has its results."""
 
+RANKING = "pairs/ranking.json"
+"""The record from which docs/sentence-transformers.md has its results."""
+
 
 def built() -> dict[Path, str]:
     """Every page and its text."""
@@ -86,6 +91,9 @@ def built() -> dict[Path, str]:
     digits, table1, table2 = (loaded(record) for record in README)
     if digits is not None:
         pages[ROOT / "README.md"] = readme((ROOT / "README.md").read_text(), digits, table1, table2)
+    if (ranking := loaded(RANKING)) is not None:
+        page = ROOT / "docs" / "sentence-transformers.md"
+        pages[page] = ranking_page(page.read_text(), ranking)
     return pages
 
 

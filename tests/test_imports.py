@@ -47,6 +47,10 @@ ONLY = {
 }
 
 
+LIBRARIES = {"adapters/sentence_transformers": {"torch", "sentence_transformers", "transformers"}}
+"""Folders for the calls of a library that have to import it; nothing of pucl imports them."""
+
+
 def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
@@ -69,12 +73,21 @@ def test_every_part_has_a_place() -> None:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path: Path) -> None:
     part = part_of(path)
+    allowed = LIBRARIES.get(path.parent.relative_to(SOURCE).as_posix(), ONLY.get(part))
     for module in imports_of(path):
         package, *rest = module.split(".")
         if package == "pucl" and rest and rest[0] in LAYER_OF:
             assert LAYER_OF[rest[0]] <= LAYER_OF[part], f"{part} may not import {module}"
-        elif package != "pucl" and part in ONLY and package not in sys.stdlib_module_names:
-            assert package in ONLY[part], f"{part} may import only {ONLY[part]}, not {module}"
+        elif package != "pucl" and allowed is not None and package not in sys.stdlib_module_names:
+            assert package in allowed, f"{part} may import only {allowed}, not {module}"
+
+
+@pytest.mark.parametrize("folder", LIBRARIES)
+def test_nothing_imports_a_folder_for_a_library(folder: str) -> None:
+    """So that pucl.adapters can be imported without the library."""
+    name = f"pucl.{folder.replace('/', '.')}"
+    outside = [path for path in SOURCE.rglob("*.py") if path.parent != SOURCE / folder]
+    assert [path for path in outside if any(module.startswith(name) for module in imports_of(path))] == []
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))

@@ -16,6 +16,7 @@ def benchmarks_page(
     retrieval: dict[str, Any] | None,
     one_correction: dict[str, Any] | None,
     auto: dict[str, Any] | None,
+    ranking: dict[str, Any] | None = None,
 ) -> str:
     """docs/benchmarks.md from records/bench: losses, and the rest as far as it was measured."""
     machine = usual["machine"]
@@ -61,6 +62,8 @@ def benchmarks_page(
         lines += ["", *grid_section(grid)]
     if retrieval is not None:
         lines += ["", *retrieval_section(retrieval)]
+    if ranking is not None:
+        lines += ["", *ranking_section(ranking)]
     return "\n".join(lines) + "\n"
 
 
@@ -284,4 +287,25 @@ def retrieval_section(record: dict[str, Any]) -> list[str]:
         f"query among all others. It takes {median(seconds):.1f} s (rounds: {min(seconds):.1f} to {max(seconds):.1f}) "
         f"on {settings['threads']} threads ({record['machine']['cpu']}) and {megabytes(record)} MB. The average "
         f"precision of single queries differs from scikit-learn's by at most {record['error']:.0e}.",
+    ]
+
+
+def ranking_section(record: dict[str, Any]) -> list[str]:
+    """Memory of cached ranking losses, in plain steps of one mini-batch."""
+    settings, (plain, *cached) = record["settings"], record["peaks"].items()
+    table = [
+        [name, megabytes({"peak": peak}), "" if name == plain[0] else f"{peak['bytes'] / plain[1]['bytes']:.2f}"]
+        for name, peak in (plain, *cached)
+        if peak["bytes"]
+    ]
+    return [
+        "## The cached ranking loss",
+        "",
+        f"Memory of one step (forward and backward, gradients included) of a MiniLM in sentence-transformers "
+        f"{record['versions']['sentence-transformers']}: a plain step of {settings['mini_batch_size']} pairs with "
+        f"MultipleNegativesRankingLoss, and cached steps of {settings['batch_size']:,} pairs in mini-batches of "
+        f"{settings['mini_batch_size']}, texts of {settings['words']} words, each in a process of its own. The aim is "
+        f"{record['aim']:g} plain steps at most. Made by `{command_of(record)}` ({record['machine']['cpu']}):",
+        "",
+        *markdown(["step", "memory, MB", "plain steps"], table),
     ]

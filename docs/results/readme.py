@@ -7,20 +7,17 @@ from pucl.evaluation import known_numbers
 from pucl.runs.rows import TableRow, share_of_lead
 from results.graphs import overall
 from results.table1 import ORACLE, PLAIN
-from results.words import OTHER_DIGITS, interval, markdown, rows_of
+from results.words import OTHER_DIGITS, interval, markdown, rows_of, with_results
 
 LEADING, OTHERS = "retrieval", ("knn", "clustering", "linear")
-BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
 
 
 def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> str:
     """The same README with its results from the records."""
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
     lines = ["", *demo_table(digits), ""]
     lines += [f"Made by `{digits['command']}` with torch {digits['torch']}. {OTHER_DIGITS}", ""]
     lines += [*measured(table1, table2), ""]
-    return before + BEGIN + "\n".join(lines) + END + after
+    return with_results(text, lines)
 
 
 def demo_table(comparison: dict[str, Any]) -> list[str]:

@@ -14,6 +14,16 @@ OTHER_DIGITS = (
 """What a reader who repeats a measurement should know."""
 
 
+BEGIN, END = "<!-- results: python docs/build.py -->\n", "<!-- end of results -->\n"
+
+
+def with_results(text: str, lines: Sequence[str]) -> str:
+    """The same page with these lines between its marks."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    return before + BEGIN + "\n".join(lines) + END + after
+
+
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table."""
     return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]

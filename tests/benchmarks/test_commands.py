@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
+from benchmarks import ranking
 from benchmarks.__main__ import SUBJECTS, main
+from benchmarks.memory import Peak
 from benchmarks.options import Settings, add_options, command_line, option
 
 
@@ -86,6 +89,8 @@ def test_subject_is_one_of_the_table(capsys: pytest.CaptureFixture[str]) -> None
         ("graph --data=shapes --limit=16", "10 graphs in one of them and three in another, which shapes does not have"),
         ("grid --runs=0", "--runs (number of runs in the grid): expected at least 1, got 0"),
         ("retrieval --samples=3", "samples is their number: expected two or more for each of 10 classes, got 3"),
+        ("ranking --corrections=puc", "'puc' is no correction: expected one of plain, deb, hard, ring, pucl"),
+        ("ranking --mini-batch-size=1", "rows of the plain step): expected at least 2, got 1"),
     ],
 )
 def test_wrong_options_are_refused(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,3 +160,33 @@ def test_retrieval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert record["error"] < 1e-5
     assert 0.1 < record["mean_average_precision"] < 1
     assert record["peak"]["bytes"] is not None
+
+
+def test_ranking_compares_with_a_plain_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, object]] = []
+
+    def measured(target: str, case: Mapping[str, object], *, patience: float) -> Peak:
+        assert target == "benchmarks.ranking:ready_step"
+        asked.append(case)
+        return (
+            Peak(bytes=None, missing="no memory") if "auto" in str(case["contender"]) else Peak(bytes=100 + len(asked))
+        )
+
+    monkeypatch.setattr("benchmarks.ranking.peak_in_child", measured)
+    monkeypatch.setattr("benchmarks.ranking._need_libraries", lambda: None)
+    out = tmp_path / "ranking.json"
+    assert main(["ranking", "--corrections=pucl,auto", "--batch-size=64", f"--out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert "1.02" in printed
+    assert "No peak memory of cached, auto: no memory." in printed
+    assert [case["batch"] for case in asked] == [32, 64, 64, 64]
+    assert json.loads(out.read_text())["peaks"]["cached, pucl"]["bytes"] == 103
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_step_of_the_cached_ranking_loss() -> None:
+    step = ranking.ready_step(contender="cached, ratio", batch=6, mini_batch=4, words=3, threads=1)
+    step()

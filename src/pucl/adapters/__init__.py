@@ -1,7 +1,8 @@
 """The losses behind the calls of other libraries, one library a file.
 
 `MetricLearningLoss` is called like the losses of pytorch-metric-learning, `TwoTowerLoss` like those of open_clip.
-lightly needs no adapter: its losses are called like those of `pucl.losses`.
+`pucl.adapters.sentence_transformers` has losses for the trainer of that library; import it by name, as it imports the
+library. lightly needs no adapter: its losses are called like those of `pucl.losses`.
 """
 
 from pucl.adapters.metric_learning import MetricLearningLoss

@@ -1,5 +1,6 @@
 """The base class of the adapters."""
 
+import torch
 from torch import nn
 
 from pucl.contrast.loss import Outcome
@@ -32,3 +33,16 @@ class Adapter(nn.Module):
     def last(self) -> Outcome | None:
         """The outcome of the last call: share of floored anchors, tau', mean similarities; None before the first."""
         return self.loss.last
+
+
+def joined(outcomes: list[Outcome]) -> Outcome:
+    """The anchors of all directions together. Each direction has as many."""
+    count = len(outcomes)
+    return Outcome(
+        loss=torch.cat([outcome.loss for outcome in outcomes]),
+        floored=sum((outcome.floored for outcome in outcomes[1:]), outcomes[0].floored) / count,
+        tau_plus=sum((outcome.tau_plus for outcome in outcomes[1:]), outcomes[0].tau_plus) / count,
+        positive_similarity=torch.stack([outcome.positive_similarity for outcome in outcomes]).mean(),
+        unlabelled_similarity=torch.stack([outcome.unlabelled_similarity for outcome in outcomes]).mean(),
+        floor=outcomes[0].floor,
+    )

@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple, get_args
 import torch
 
 from pucl import processes
-from pucl.adapters.adapter import Adapter
+from pucl.adapters.adapter import Adapter, joined
 from pucl.contrast.embeddings import as_embeddings, check_alike, unit
 from pucl.contrast.knowledge import UNKNOWN, check_some_differ
-from pucl.contrast.loss import Outcome
 from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairing import (
     GROUPS_MEAN,
@@ -128,7 +127,7 @@ class TwoTowerLoss(Adapter):
         ]
         if ids is None or self.loss.samples is None:  # Then ids are no samples that a correction could remember.
             all_pairs = [replace(pairs, query_samples=None, key_samples=None) for pairs in all_pairs]
-        loss = self.loss.settle(_joined([self.loss.outcome(pairs) for pairs in all_pairs]))
+        loss = self.loss.settle(joined([self.loss.outcome(pairs) for pairs in all_pairs]))
         self.loss.learn(*all_pairs)
         if isinstance(bias, Tensor) and added is None:
             loss = loss + 0.0 * bias  # A parameter without any gradient would stop DistributedDataParallel.
@@ -286,17 +285,4 @@ def _shifted(pairs: Pairs, of_keys: Float[Tensor, " key"], of_positives: Float[T
         shifts=1,
         bound=math.inf,
         lowest=-math.inf,
-    )
-
-
-def _joined(outcomes: list[Outcome]) -> Outcome:
-    """The anchors of all directions together. Each direction has as many."""
-    count = len(outcomes)
-    return Outcome(
-        loss=torch.cat([outcome.loss for outcome in outcomes]),
-        floored=sum((outcome.floored for outcome in outcomes[1:]), outcomes[0].floored) / count,
-        tau_plus=sum((outcome.tau_plus for outcome in outcomes[1:]), outcomes[0].tau_plus) / count,
-        positive_similarity=torch.stack([outcome.positive_similarity for outcome in outcomes]).mean(),
-        unlabelled_similarity=torch.stack([outcome.unlabelled_similarity for outcome in outcomes]).mean(),
-        floor=outcomes[0].floor,
     )

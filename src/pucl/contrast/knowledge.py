@@ -37,14 +37,14 @@ def with_groups(pairs: Pairs, query_groups: Int[Tensor, " anchor"], key_groups: 
     else:
         query_rows, key_rows = pairs.query_ids.to(torch.int64), pairs.key_ids.to(torch.int64)
     _check_one_group_each(torch.cat([query_rows, key_rows]), torch.cat([query_groups, key_groups]))
-    query, key = _group_or_row(query_groups, query_rows), _group_or_row(key_groups, key_rows)
+    query, key = group_or_row(query_groups, query_rows), group_or_row(key_groups, key_rows)
     groups = Groups(query, key, query_rows, key_rows)
     if not groups.counts().any():
         return pairs
     return replace(pairs, query_ids=query, key_ids=key, groups=groups, period=0)
 
 
-def _group_or_row(groups: Int[Tensor, " row"], rows: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
+def group_or_row(groups: Int[Tensor, " row"], rows: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
     """One number for each row: even for its group, odd for its sample if it is in no group."""
     return torch.where(groups >= 0, 2 * groups, 2 * rows + 1)
 

@@ -217,7 +217,7 @@ class ContrastiveLoss(nn.Module):
         if len(keys) == queue.size:
             check_some_differ(key_groups)
         if len(keys) == 0:
-            loss = self.settle(self._nothing_to_compare(anchors, positives))
+            loss = self.settle(self.nothing_to_compare(anchors, positives))
         else:
             pairs = pair_up(
                 anchors,
@@ -248,9 +248,7 @@ class ContrastiveLoss(nn.Module):
             queue.push(new_keys, ids, groups)
         return loss
 
-    def _nothing_to_compare(
-        self, anchors: Float[Tensor, "batch dim"], positives: Float[Tensor, "batch dim"]
-    ) -> Outcome:
+    def nothing_to_compare(self, anchors: Float[Tensor, "batch dim"], positives: Float[Tensor, "batch dim"]) -> Outcome:
         """The outcome of anchors without unlabelled samples."""
         similarity = (anchors * positives).sum(dim=1)
         nothing = similarity.new_zeros(())
