@@ -26,7 +26,6 @@ from study.pairs.plan import (
     CHOOSING_SEEDS,
     SEEDS,
     SUBJECTS,
-    TEMPERATURES,
     YARDSTICK,
     Subject,
     best_temperatures,
@@ -97,14 +96,14 @@ def _measure(
     """Run the trials of a subject, print its tables, and return its record."""
     rows = [row for row in rows if row in subject.rows]
     chooser = subject.temperatures_of or part
-    world = SUBJECTS[chooser].load(root, cache)
+    world, temperatures = SUBJECTS[chooser].load(root, cache), SUBJECTS[chooser].temperatures
     seeds = range(CHOOSING_SEEDS)
     choosing = {
         (row, temperature): [
             Trial(subject=chooser, row=row, temperature=temperature, seed=seed, validation=True) for seed in seeds
         ]
         for row in rows
-        for temperature in TEMPERATURES
+        for temperature in temperatures
     }
     name = f"{part}: temperatures by validation"
     trials.run((trial for each in choosing.values() for trial in each), SUBJECTS[chooser], world, name)
@@ -127,7 +126,7 @@ def _measure(
     return {
         "about": subject.about,
         "temperatures": best,
-        "choice": {row: {f"{at:g}": scores[row, at] for at in TEMPERATURES} for row in rows},
+        "choice": {row: {f"{at:g}": scores[row, at] for at in temperatures} for row in rows},
         "parts": {searched: {"lines": [row.as_json() for row in each]} for searched, each in lines.items()},
     }
 
