@@ -173,7 +173,7 @@ SUBJECTS = {
 def best_temperatures(scores: Mapping[tuple[str, float], float], rows: Sequence[str]) -> dict[str, float]:
     """The temperature of each row with the largest score on validation samples."""
     return {
-        row: max((at for known, at in scores if known == row), key=lambda at: scores[row, at])  # noqa: B023
+        row: max((at for known, at in scores if known == row), key=lambda at: scores[row, at])
         for row in rows
     }
 
