@@ -1,5 +1,6 @@
 """The check of pairs: counts against drawn batches, and the command."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from pucl.cli import main
-from pucl.text import TextSet
+from pucl.text import TextSet, find_duplicates
 from pucl.text.check import check_pairs
 
 
@@ -72,16 +73,71 @@ def test_the_advice_fits(pairs: TextSet, advice: str) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.csv").write_text("q,a\n" + "".join(f"question {n // 2},answer {n}\n" for n in range(40)))
-    options = ["--text-column=q", "--second-column=a", "--batch-size=8", "--json", str(tmp_path / "checked.json")]
+    columns = ["--text-column=q", "--second-column=a"]
+    options = [*columns, "--batch-size=8", "--json", str(tmp_path / "checked.json"), "--no-encoder"]
     assert main(["pairs", "check", str(tmp_path / "own.csv"), *options]) == 0
     text = capsys.readouterr().out
-    assert "Give the loss the groups" in text
+    assert "Recommendation: give the loss the groups" in text
+    command = f"pucl train pairs {tmp_path / 'own.csv'} --text-column q --second-column a --batch-size 8"
+    assert f"then `{command} --correction auto --temperature 0.1`." in text
     record = json.loads((tmp_path / "checked.json").read_text())
     assert (record["pairs"], record["same"]["groups"], record["same"]["anchors"]) == (40, 20, pytest.approx(7 / 39))
-    assert main(["pairs", "check", "requests"]) == 0
+    assert record["look"] is None
+    assert main(["pairs", "check", "requests", "--no-encoder"]) == 0
     text = capsys.readouterr().out
     assert "negatives of the anchor's class" in text
     assert "12.3" in text
     assert main(["pairs", "check", str(tmp_path / "nowhere.csv")]) == 2
     assert main(["pairs", "check", str(tmp_path / "own.csv"), "--label-column=x"]) == 2
     assert "has no column 'x'" in capsys.readouterr().err
+
+
+def test_groups_that_fill_a_batch_ask_for_a_larger_one() -> None:
+    found = check_pairs(random_pairs(2), 16)
+    assert found.same.largest > 8
+    assert found.settings.batch_size == 80
+    assert "a batch needs others to compare it with" in found.settings.reasons["batch size"]
+
+
+def test_the_list_of_duplicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        ("Pay now!", "s1"),
+        ("now, pay", "s2"),
+        ("Pay now!", "s1"),
+        ("other", "s1"),
+        ("is it", "It is?"),
+        ("=1", "s3"),
+    ]
+    (tmp_path / "own.csv").write_text("q,a\n" + "".join(f'"{one}","{other}"\n' for one, other in rows))
+    expected = [
+        ("near-duplicate", 2, 1, "now, pay", 1, 1, "Pay now!"),
+        ("repeated", 3, 1, "Pay now!", 1, 1, "Pay now!"),
+        ("shared", 4, 2, "s1", 1, 2, "s1"),
+        ("same words", 5, 2, "It is?", 5, 1, "is it"),
+    ]
+    command = ["pairs", "check", str(tmp_path / "own.csv"), "--batch-size=2", "--no-encoder", "--list"]
+    assert main([*command, str(tmp_path / "list.jsonl")]) == 0
+    assert "4 duplicates" in capsys.readouterr().out
+    lines = [json.loads(line) for line in (tmp_path / "list.jsonl").read_text().splitlines()]
+    assert [tuple(line.values()) for line in lines] == expected
+    assert main([*command, str(tmp_path / "list.csv")]) == 0
+    with (tmp_path / "list.csv").open(newline="") as file:
+        assert [tuple(line) for line in csv.reader(file)] == [
+            tuple(lines[0]),
+            *(tuple(map(str, line)) for line in expected),
+        ]
+    assert main([*command, str(tmp_path / "list.csv")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "list.csv"), "--force"]) == 0
+    capsys.readouterr()
+    for name, message in (("list.txt", "ends in .csv or .jsonl"), ("no/list.csv", "in an existing directory")):
+        assert main([*command, str(tmp_path / name)]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_text_of_all_pairs_is_listed_once_for_each() -> None:
+    """The list grows with the rows, and not with the pairs of rows that share a text."""
+    pairs = TextSet(texts=("yes",) * 2000, seconds=tuple(f"second {n}" for n in range(2000)))
+    found = list(find_duplicates(pairs))
+    assert len(found) == 1999
+    assert {each.earlier_row for each in found} == {1}
