@@ -24,7 +24,6 @@ from pucl.runs.tables import origin
 from pucl.texts import say
 from study.pairs.plan import (
     CHOOSING_SEEDS,
-    SEEDS,
     SUBJECTS,
     YARDSTICK,
     Subject,
@@ -34,6 +33,9 @@ from study.pairs.plan import (
 from study.pairs.rows import ROWS
 from study.pairs.texts import TEST
 from study.pairs.trials import Finished, Trial, Trials
+
+RECORD, TRIALS = "pairs.json", "trials.jsonl"
+"""The files of a measurement: its tables, and a line for each trial."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,12 +83,12 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     for directory in (out, cache):
         directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # The networks are small, and one thread gives the same numbers on every machine.
-    trials = Trials(out / "trials.jsonl")
+    trials = Trials(out / TRIALS)
     record: dict[str, Any] = {}
     for part in parts:
         record[part] = _measure(part, SUBJECTS[part], rows, trials, arguments.root, cache)
-        write_json(out / "table.json", origin(command) | {"data": record})
-    say(f"\ntable: {out / 'table.json'}\ntrials: {out / 'trials.jsonl'}")
+        write_json(out / RECORD, origin(command) | {"data": record})
+    say(f"\ntable:  {out / RECORD}\ntrials: {out / TRIALS}")
     return 0
 
 
@@ -112,11 +114,13 @@ def _measure(
     if subject.temperatures_of:
         world = subject.load(root, cache)
     final = {
-        row: [Trial(subject=part, row=row, temperature=at, seed=seed, validation=False) for seed in range(SEEDS)]
+        row: [
+            Trial(subject=part, row=row, temperature=at, seed=seed, validation=False) for seed in range(subject.seeds)
+        ]
         for row, at in ({UNTRAINED: best[PLAIN]} | best).items()
     }
     # Seed by seed: after an interruption all rows have as many.
-    ordered = (each[seed] for seed in range(SEEDS) for each in final.values())
+    ordered = (each[seed] for seed in range(subject.seeds) for each in final.values())
     trials.run(ordered, subject, world, f"{part}: rows by tests")
     results = {row: {trial.seed: trials[trial] for trial in each} for row, each in final.items()}
     lines: dict[str, list[TableRow]] = {}
@@ -126,6 +130,7 @@ def _measure(
     return {
         "about": subject.about,
         "temperatures": best,
+        "temperatures_of": subject.temperatures_of,
         "choice": {row: {f"{at:g}": scores[row, at] for at in temperatures} for row in rows},
         "parts": {searched: {"lines": [row.as_json() for row in each]} for searched, each in lines.items()},
     }

@@ -26,7 +26,7 @@ BOTH = ("groups-ratio", "groups-auto")
 
 YARDSTICK = "retrieval"
 CHOOSING_SEEDS, SEEDS = 1, 5
-"""Seeds with which temperatures are chosen, and with which rows are measured."""
+"""Seeds with which temperatures are chosen, and with which rows are measured unless a subject has fewer."""
 
 LAYERS = 2  # Layers of the MiniLM that are fine-tuned.
 
@@ -43,6 +43,7 @@ class Subject:
         rows: The rows that are trained.
         temperatures: What the temperature of each row is chosen from.
         temperatures_of: Another subject, whose temperatures are used, where choosing would take too long.
+        seeds: Seeds with which the rows are measured.
     """
 
     about: str
@@ -52,6 +53,7 @@ class Subject:
     rows: Sequence[str] = tuple(row for row in ROWS if row not in BOTH)
     temperatures: Sequence[float] = TEMPERATURES
     temperatures_of: str | None = None
+    seeds: int = SEEDS
 
 
 def clinc_domains(root: Path | None, cache: Path) -> TextWorld:
@@ -172,10 +174,7 @@ SUBJECTS = {
 
 def best_temperatures(scores: Mapping[tuple[str, float], float], rows: Sequence[str]) -> dict[str, float]:
     """The temperature of each row with the largest score on validation samples."""
-    return {
-        row: max((at for known, at in scores if known == row), key=lambda at: scores[row, at])
-        for row in rows
-    }
+    return {row: max((at for known, at in scores if known == row), key=lambda at: scores[row, at]) for row in rows}
 
 
 def check_rows(rows: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from pucl.files import check_folder, write_json, write_whole
 from pucl.frameworks import modality_of
 from pucl.progress import Progress
 from pucl.runs.trained import load
+from pucl.text.advice import is_giant
 from pucl.text.check import CheckedPairs, check_pairs
 from pucl.text.duplicates import Duplicate, find_duplicates
 from pucl.text.encoders.registry import HASHED
@@ -228,5 +229,7 @@ def recommendation(found: CheckedPairs, arguments: argparse.Namespace) -> str:
     names = [("--text-column", "text_column"), ("--second-column", "second_column"), ("--label-column", "label_column")]
     kept = [(option, getattr(arguments, name)) for option, name in [*names, ("--encoder", "encoder")]]
     given = [word for option, value in kept if value is not None for word in (option, value)]
+    if is_giant(found.same.largest, found.pairs):
+        return f"Recommendation: {first}{listed}; then check again."
     command = shlex.join(["pucl", "train", "pairs", arguments.data, *given])
     return f"Recommendation: {first}{listed}; then `{command} {found.settings.options}`."

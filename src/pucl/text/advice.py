@@ -49,7 +49,7 @@ def recommend(look: Look | None, *, known: float | None, largest: int, pairs: in
     origin = "by the labels" if known is not None else "by bbe"
     reasons = {"groups": "known positives are then in the numerator, and never negatives"}
     size, reasons["batch size"] = batch_size, "as given: more pairs do not change the share of false negatives"
-    if 2 * largest > batch_size:
+    if 2 * largest > batch_size and not is_giant(largest, pairs):
         size = min(pairs, 4 * largest)
         reasons["batch size"] = f"one group has {largest:,} pairs, and a batch needs others to compare it with"
     if share is None:
@@ -68,7 +68,12 @@ def recommend(look: Look | None, *, known: float | None, largest: int, pairs: in
     return Recommended(batch_size=size, correction=correction, temperature=temperature, reasons=reasons)
 
 
-def advise(*, anchors: tuple[float, float], largest: int, pairs: int, batch_size: int) -> str:
+def is_giant(largest: int, pairs: int) -> bool:
+    """Whether a group is so large that it joins what does not belong together."""
+    return largest > max(2, pairs // GIANT)
+
+
+def advise(*, anchors: tuple[float, float], largest: int, pairs: int, batch_size: int, commonest: str) -> str:
     """What to do with the pairs, in one sentence.
 
     Args:
@@ -77,12 +82,13 @@ def advise(*, anchors: tuple[float, float], largest: int, pairs: int, batch_size
         largest: Pairs of the largest group.
         pairs: Number of pairs.
         batch_size: Pairs of a batch.
+        commonest: The text that occurs most often.
     """
     same, near = anchors
-    if largest > max(2, pairs // GIANT):
+    if is_giant(largest, pairs):
         return (
-            f"First remove pairs with the commonest texts, which tie {largest:,} of {pairs:,} pairs together: such "
-            f"texts say little about what a pair means."
+            f"First remove pairs with the commonest texts, such as {commonest!r}, which tie {largest:,} of {pairs:,} "
+            f"pairs together: such texts say little about what a pair means."
         )
     if same >= FEW:
         return (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.data.errors import DataError
 from pucl.text.advice import Recommended, advise, recommend
 from pucl.text.duplicates import words_of
 from pucl.text.groups import group_pairs
@@ -95,6 +96,8 @@ def check_pairs(texts: TextSet, batch_size: int, look: Look | None = None) -> Ch
         >>> found.same.groups, found.near.groups, round(found.near.negatives, 2)
         (3, 2, 0.33)
     """
+    if len(texts) < 2:
+        raise DataError("the other pairs of a batch are its negatives: expected two pairs or more, got one")
     if not 2 <= batch_size <= len(texts):
         raise ValueError(
             f"batch_size is the number of pairs in a step: expected 2 to {len(texts)}, the number of pairs, got "
@@ -121,7 +124,11 @@ def check_pairs(texts: TextSet, batch_size: int, look: Look | None = None) -> Ch
         look=look,
         settings=recommend(look, known=same_class, largest=same.largest, pairs=len(texts), batch_size=batch_size),
         advice=advise(
-            anchors=(same.anchors, near.anchors), largest=same.largest, pairs=len(texts), batch_size=batch_size
+            anchors=(same.anchors, near.anchors),
+            largest=same.largest,
+            pairs=len(texts),
+            batch_size=batch_size,
+            commonest=shortened(commonest, SHOWN),
         ),
     )
 
