@@ -39,9 +39,9 @@ def pairs_page(record: dict[str, Any]) -> str:
         "class, or a user and a clicked item. So known positives look like hidden ones. Which texts, pairs and clicks "
         "are known, is drawn by the seed, and stays the same in a training. The temperature of each row was chosen on "
         "validation samples with one seed. Then each row was trained at its temperature, and measured on test samples "
-        f"by retrieval; *held out* are classes, or items, that nothing was trained on. Differences to {PLAIN} are taken "
-        "seed by seed, with 95 % intervals (bold: more than chance). *Closed* is the difference of a row, divided by "
-        f"that of the {ORACLE}. {OTHER_DIGITS}",
+        f"by retrieval; *held out* are classes, or items, that nothing was trained on. Differences to {PLAIN} are "
+        "taken seed by seed, with 95 % intervals (bold: more than chance). *Closed* is the difference of a row, divided "
+        f"by that of the {ORACLE}. {OTHER_DIGITS}",
         "",
         *markdown(["row", "what it is"], [[name, MEANINGS[name]] for name in MEANINGS]),
         "",

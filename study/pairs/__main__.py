@@ -132,6 +132,7 @@ def _measure(
         "temperatures": best,
         "temperatures_of": subject.temperatures_of,
         "choice": {row: {f"{at:g}": scores[row, at] for at in temperatures} for row in rows},
+        "shares": {row: Spread.of([done.tau_plus for done in each.values()]).mean for row, each in results.items()},
         "parts": {searched: {"lines": [row.as_json() for row in each]} for searched, each in lines.items()},
     }
 

@@ -48,12 +48,12 @@ def check_groups(groups: NDArray[np.int64], batch_size: int, name: str) -> tuple
     """
     largest = int(np.bincount(groups).max())
     mend = "`pucl pairs check` names the texts that join most pairs; remove these pairs, or give --no-groups"
-    if largest == len(groups):
+    if largest == len(groups) > 1:
         raise DataError(
             f"{name}: pairs that share a text are no negatives of each other: expected two groups or more, got one of "
             f"all {largest:,} pairs; {mend}"
         )
-    if 2 * largest <= batch_size:
+    if largest == 1 or 2 * largest <= batch_size:
         return ()
     if largest < batch_size:
         return (f"one group has {largest:,} pairs, more than half of a batch of {batch_size:,}; {mend}",)
