@@ -11,6 +11,9 @@ YARDSTICK, PLAIN, ORACLE, GROUPS, AUTO, CONTROL = "retrieval", "plain", "oracle"
 OTHERS = ("retrieval_recall_1", "retrieval_recall_10", "retrieval_ndcg_10")
 """The numbers beside the yardstick."""
 
+ESTIMATED = ("deb", "ratio", AUTO)
+"""The rows with a tau': the first one was given the truth."""
+
 MEANINGS = {
     "untrained": "the model before training",
     PLAIN: "one known positive for each anchor",
@@ -40,8 +43,8 @@ def pairs_page(record: dict[str, Any]) -> str:
         "are known, is drawn by the seed, and stays the same in a training. The temperature of each row was chosen on "
         "validation samples with one seed. Then each row was trained at its temperature, and measured on test samples "
         f"by retrieval; *held out* are classes, or items, that nothing was trained on. Differences to {PLAIN} are "
-        "taken seed by seed, with 95 % intervals (bold: more than chance). *Closed* is the difference of a row, divided "
-        f"by that of the {ORACLE}. {OTHER_DIGITS}",
+        "taken seed by seed, with 95 % intervals (bold: more than chance). *Closed* is the difference of a row, "
+        f"divided by that of the {ORACLE}. {OTHER_DIGITS}",
         "",
         *markdown(["row", "what it is"], [[name, MEANINGS[name]] for name in MEANINGS]),
         "",
@@ -54,6 +57,15 @@ def pairs_page(record: dict[str, Any]) -> str:
         f"Mean average precision less that of {PLAIN}.",
         "",
         *overview(subjects),
+        "",
+        "## What the corrections believed",
+        "",
+        "tau', the share of hidden positives among the unlabelled, in the last step, mean over the seeds. The truth is "
+        "what deb was given.",
+        "",
+        *shares(subjects),
+        "",
+        *why_auto_loses(subjects),
     ]
     for name, subject in subjects.items():
         lines += ["", f"## {name}", "", f"{subject['about'][0].upper()}{subject['about'][1:]}."]
@@ -102,6 +114,28 @@ def held_out_lines(subjects: Mapping[str, Any]) -> list[str]:
                 f"learnt of some classes does not carry over to others."
             )
     return lines
+
+
+def shares(subjects: Mapping[str, Any]) -> list[str]:
+    """The true share of hidden positives of each subject, and those that corrections estimated."""
+    rows = [[name, *(f"{subject['shares'][row]:.3f}" for row in ESTIMATED)] for name, subject in subjects.items()]
+    return markdown(["part", "truth", *ESTIMATED[1:]], rows)
+
+
+def why_auto_loses(subjects: Mapping[str, Any]) -> list[str]:
+    """Where auto is below plain: whether its communities hold more than the hidden positives."""
+    coarse = []
+    for name, subject in subjects.items():
+        auto = next(row for row in rows_of(subject["parts"]["test"]) if row.name == AUTO)
+        if auto.differences[YARDSTICK].sign < 0 and subject["shares"][AUTO] > subject["shares"][ESTIMATED[0]]:
+            coarse.append(name)
+    if not coarse:
+        return []
+    return [
+        f"Where {AUTO} is below {PLAIN} ({', '.join(coarse)}), it takes more pairs for hidden positives than there "
+        "are: its communities hold several intents, or items that a user does not like. They repeat from half to half "
+        "of the samples, so its guard does not see that they are too coarse."
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

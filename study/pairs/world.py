@@ -14,15 +14,17 @@ Numbers = dict[str, float]
 
 
 class Training(Protocol):
-    """The training samples of one trial.
+    """The training samples of one trial."""
 
-    Attributes:
-        samples: Number of samples that a correction may remember.
-        prior: Share of hidden positives among the unlabelled.
-    """
+    @property
+    def samples(self) -> int:
+        """Number of samples that a correction may remember."""
+        ...
 
-    samples: int
-    prior: float
+    @property
+    def prior(self) -> float:
+        """Share of hidden positives among the unlabelled."""
+        ...
 
     def losses(self, model: nn.Module, loss: KnowingLoss, generator: torch.Generator) -> Iterator[Float[Tensor, ""]]:
         """The loss of each step of an epoch."""

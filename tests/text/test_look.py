@@ -35,9 +35,9 @@ class Known(nn.Module):
         return torch.stack([self.vector(*map(int, text.split())) for text in texts])
 
     def vector(self, label: int, pair: int, side: int) -> Tensor:
-        parts = ((self.of_class, label), (self.of_pair, 10**4 + pair), (1.0, 10**6 + 2 * pair + side))
+        parts = [(self.of_class, label), (self.of_pair, 10**4 + pair), (1.0, 10**6 + 2 * pair + side)]
         if pair in self.remembered:
-            parts = ((1.0, 10**4 + pair),)
+            parts = [(1.0, 10**4 + pair)]
         return sum((length * unit(seed) for length, seed in parts), torch.zeros(64))
 
 

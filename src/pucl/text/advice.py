@@ -6,11 +6,11 @@ The numbers come from the measurement on real pairs, docs/pairs.md.
 from dataclasses import dataclass
 
 from pucl.text.look import Look
-from pucl.texts import fixed, percent
+from pucl.texts import percent
 
 FEW = 0.01  # A smaller share of anchors is not worth any work.
 GIANT = 10  # A group of more than one in so many pairs joins what does not belong together.
-RARE, COMMON = 0.01, 0.05  # Shares of hidden positives below which they hardly matter, and from which they matter much.
+COMMON = 0.05  # Share of hidden positives from which classes are coarse. Below it, auto's communities were too coarse.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +52,22 @@ def recommend(look: Look | None, *, known: float | None, largest: int, pairs: in
     if 2 * largest > batch_size and not is_giant(largest, pairs):
         size = min(pairs, 4 * largest)
         reasons["batch size"] = f"one group has {largest:,} pairs, and a batch needs others to compare it with"
+    correction, temperature = "plain", 0.2
     if share is None:
-        correction, temperature = "auto", 0.1
-        why = "nothing is known of hidden positives" if look is None else look.reason
-        reasons["correction"] = f"{why}; auto needs no prior, and is plain where it finds nothing"
-        reasons["temperature"] = "between fine and coarse classes"
-    elif share < RARE:
-        correction, temperature = "plain", 0.1
-        reasons["correction"] = f"hidden positives are rare ({percent(share, 1)} {origin})"
-        reasons["temperature"] = "fine classes"
+        why = "no encoder was asked" if look is None else look.reason
+        reasons["correction"] = f"{why}, so the share of hidden positives is not known"
+    elif share < COMMON:
+        reasons["correction"] = (
+            f"about {percent(share, 1)} of the negatives are false {origin}: too few for a correction to help, so "
+            f"collect more known positives"
+        )
     else:
-        correction, temperature = "auto", 0.3 if share >= COMMON else 0.2
-        reasons["correction"] = f"about {percent(share, 0 if share >= 0.1 else 1)} of the negatives are false {origin}"
-        reasons["temperature"] = f"the coarser the classes, the higher; {fixed(1 / temperature, 1)} is the scale"
+        correction, temperature = "auto", 0.3
+        reasons["correction"] = f"about {percent(share, 0)} of the negatives are false {origin}: the classes are coarse"
+    scale = f"the scale of sentence-transformers is then {1 / temperature:.2g}"
+    reasons["temperature"] = (
+        f"best for {'coarse' if share is not None and share >= COMMON else 'fine'} classes; {scale}"
+    )
     return Recommended(batch_size=size, correction=correction, temperature=temperature, reasons=reasons)
 
 
