@@ -20,6 +20,7 @@ from study.pairs.world import Numbers
 Shares = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+USERS, ITEMS = "users", "items"  # The towers.
 TOPICS, FACTORS, OBSERVED = 12, 16, 32  # Topics, latent factors, and observed features of users and items.
 
 
@@ -95,8 +96,11 @@ class Recommender:
     def model(self, seed: int) -> nn.Module:
         """Two towers before training."""
         torch.manual_seed(seed)
-        return nn.ModuleList(
-            nn.Sequential(nn.Linear(OBSERVED, 64), nn.ReLU(), nn.Linear(64, OBSERVED)) for _ in range(2)
+        return nn.ModuleDict(
+            {
+                tower: nn.Sequential(nn.Linear(OBSERVED, 64), nn.ReLU(), nn.Linear(64, OBSERVED))
+                for tower in (USERS, ITEMS)
+            }
         )
 
     def training(self, row: Row, seed: int, *, validation: bool) -> "Clicks":  # noqa: ARG002 (other users validate)
@@ -115,8 +119,8 @@ class Recommender:
             relevant = self.relevant[searching][:, chosen]
             some = relevant.any(axis=1)
             found = rank_items(
-                model[0](users[searching[some]]).numpy(),
-                model[1](items[torch.from_numpy(chosen)]).numpy(),
+                model.get_submodule(USERS)(users[searching[some]]).numpy(),
+                model.get_submodule(ITEMS)(items[torch.from_numpy(chosen)]).numpy(),
                 relevant[some],
             )
             measured[name] = {record_key("retrieval", key): value for key, value in found.means().items()}
@@ -156,9 +160,9 @@ class Clicks:
             related = self.world.relevant[users] if loss.row.related == TRUTH else self.known[users]
             if loss.row.related == TRUTH or self.at_once > 1:
                 loss.related = torch.from_numpy(related)[:, items]
-            vectors = model[1](items_seen[items])
+            vectors = model.get_submodule(ITEMS)(items_seen[items])
             yield towers(
-                model[0](users_seen[users]),
+                model.get_submodule(USERS)(users_seen[users]),
                 vectors[: len(users)],
                 ids=items,
                 negatives=vectors[len(users) :] if self.at_once > 1 else None,
