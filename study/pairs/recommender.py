@@ -20,7 +20,7 @@ from study.pairs.world import Numbers
 Shares = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-USERS, ITEMS = "users", "items"  # The towers.
+USERS, ITEMS = "of_users", "of_items"  # The towers.
 TOPICS, FACTORS, OBSERVED = 12, 16, 32  # Topics, latent factors, and observed features of users and items.
 
 

@@ -83,7 +83,7 @@ class Look:
         """The verdict in words."""
         return {
             "alike": "known positives look like hidden ones",
-            "closer": "known positives are closer than hidden ones",
+            "closer": "known positives are closer than hidden ones, or there are hardly any hidden ones",
             "unseparated": "this encoder does not separate partners from other texts",
         }[self.verdict]
 
