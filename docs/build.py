@@ -15,6 +15,7 @@ from results.graphs import table2_page
 from results.house import house_page
 from results.images import images_page
 from results.ranking import ranking_page
+from results.pairs import pairs_page
 from results.readme import readme
 from results.reliability import reliability_page
 from results.study import study_page
@@ -55,6 +56,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "study-fashion/choice/table.json",
         ),
     ),
+    "pairs.md": (pairs_page, ("pairs/pairs.json",)),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
     "table1.md": (table1_page, ("images/table-1/table.json", "images/table-1-longer/table.json")),
     "ablations.md": (

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pucl.evaluation import PROBES, Labelled, ProbedSamples, measure, retrieval
-from pucl.evaluation.retrieval import NEAREST, rank_neighbours
+from pucl.evaluation.retrieval import GAINED, NEAREST, rank_items, rank_neighbours
 
 Data = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -41,6 +41,45 @@ def test_average_precision_is_that_of_scikit_learn(data: Data) -> None:
         for query in range(len(labels))
     ]
     np.testing.assert_allclose(rank_neighbours(features, labels).average_precision, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [classes_of(90, 4), classes_of(50, 2, spread=3.0), corners(), classes_of(60, 25), corners(6)],
+    ids=["4", "2", "ties", "few relevant", "fewer than ten"],
+)
+def test_ndcg_is_that_of_scikit_learn(data: Data) -> None:
+    """Also with ties, over which both take the mean, and with fewer relevant samples than places."""
+    ndcg_score = pytest.importorskip("sklearn.metrics").ndcg_score
+    features, labels = data
+    cosines = cosines_of(features).round(7)
+    queries = np.flatnonzero(np.bincount(labels)[labels] > 1)
+    expected = [
+        ndcg_score([np.delete(labels == labels[query], query)], [np.delete(cosines[query], query)], k=GAINED)
+        for query in queries
+    ]
+    np.testing.assert_allclose(rank_neighbours(features, labels).gain, expected, rtol=1e-12)
+
+
+def test_items_are_ranked_as_scikit_learn_ranks_them() -> None:
+    """Queries and items of two towers, with a relevance that is no class: an item is relevant to some queries."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(3)
+    queries, items = generator.standard_normal((20, 6)), generator.standard_normal((70, 6))
+    cosines = cosines_of(np.concatenate([queries, items]))[:20, 20:].round(7)
+    relevant = cosines + generator.standard_normal((20, 70)) > 0.8
+    found = rank_items(queries, items, relevant)
+    for query in range(20):
+        precision = metrics.average_precision_score(relevant[query], cosines[query])
+        assert found.average_precision[query] == pytest.approx(precision)
+        assert found.gain[query] == pytest.approx(metrics.ndcg_score(relevant[[query]], cosines[[query]], k=GAINED))
+        nearest = np.argsort(-cosines[query])
+        assert found.recall[query].tolist() == [relevant[query, nearest[:k]].any() for k in NEAREST]
+    assert found.means()["ndcg_10"] == pytest.approx(found.gain.mean())
+    with pytest.raises(ValueError, match="at least one of 70 for each of 20 queries, got shape .* and 20 queries"):
+        rank_items(queries, items, np.zeros((20, 70), bool))
+    with pytest.raises(ValueError, match=r"got shape \(20, 69\)"):
+        rank_items(queries, items, relevant[:, 1:])
 
 
 @pytest.mark.parametrize("classes", [2, 5, 30])
@@ -80,13 +119,16 @@ def test_tied_samples_count_by_the_mean_over_all_their_orders() -> None:
         cosines = cosines_of(features)[query].round(6)
         relevant = labels == labels[query]
         total = relevant[others].sum()
-        precisions, recalls = [], []
+        precisions, recalls, gains = [], [], []
+        discount = 1 / np.log2(np.arange(len(others)) + 2)
         for order in itertools.permutations(others):
             ranked = relevant[sorted(order, key=lambda each: -cosines[each])]
             precisions.append(ranked[:total].mean())
             recalls.append([ranked[:k].any() for k in NEAREST])
+            gains.append((discount * ranked).sum() / discount[:total].sum())
         assert found.r_precision[query] == pytest.approx(np.mean(precisions))
         np.testing.assert_allclose(found.recall[query], np.mean(recalls, axis=0))
+        assert found.gain[query] == pytest.approx(np.mean(gains))
 
 
 def test_collapsed_embeddings_are_at_the_level_of_chance() -> None:

@@ -51,6 +51,11 @@ class PairsConfig(TextConfig):
         check_temperature(self.temperature)
         check_known("direction", self.direction, DIRECTIONS)
 
+    @property
+    def uses_groups(self) -> bool:
+        """Whether pairs that share a text are positives of each other, and never negatives."""
+        return self.groups
+
 
 class PairedTexts(Framework[TextBatch]):
     """Each text against its partner, and against the partners of the other pairs of the batch, which are unlabelled.

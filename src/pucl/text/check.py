@@ -1,22 +1,22 @@
-"""Check pairs before training: find texts that occur in several pairs, and count the false negatives they cause."""
+"""Check pairs before they are trained on: duplicates, what they do to a batch, how pairs look, and what to set."""
 
 import itertools
 import math
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pucl.data.errors import DataError
+from pucl.text.advice import Recommended, advise, recommend
+from pucl.text.duplicates import words_of
 from pucl.text.groups import group_pairs
+from pucl.text.look import Look
 from pucl.text.textset import TextSet
-from pucl.texts import percent, shortened
+from pucl.texts import shortened
 
-FEW = 0.01  # A smaller share of anchors is not worth any work.
 SHOWN = 60  # Characters of a text in a report.
 
 
@@ -54,7 +54,9 @@ class CheckedPairs:
         near: Groups of pairs that share a text or have near-duplicates.
         batch_size: Pairs of a batch.
         same_class: Share of an anchor's negatives that are of its class; None without labels.
-        advice: What to do, in one sentence.
+        look: How the pairs look to an encoder; None if none was given.
+        settings: What to set for a training.
+        advice: What to do with the pairs, in one sentence.
     """
 
     pairs: int
@@ -67,23 +69,26 @@ class CheckedPairs:
     near: Grouping
     batch_size: int
     same_class: float | None
+    look: Look | None
+    settings: Recommended
     advice: str
 
     def as_json(self) -> dict[str, Any]:
         """The values for a record."""
-        return asdict(self)
+        return asdict(self) | {"look": None if self.look is None else self.look.as_json()}
 
 
-def check_pairs(texts: TextSet, batch_size: int) -> CheckedPairs:
-    """Find duplicates and near-duplicates across pairs, and count the false negatives that they cause in a batch.
+def check_pairs(texts: TextSet, batch_size: int, look: Look | None = None) -> CheckedPairs:
+    """Find duplicates and near-duplicates across pairs, count what they do to a batch, and say what to set.
 
     A batch takes the partners of all other pairs for negatives. If two pairs share a text, this is wrong, and it is
     known without any model. Near-duplicates are texts with the same words, in any order, whatever their case and
-    punctuation.
+    punctuation. `pucl.text.find_duplicates` lists them.
 
     Args:
         texts: Pairs, or texts with labels.
         batch_size: Pairs of a batch, drawn at random.
+        look: How the pairs look to an encoder, by `pucl.text.look_at_pairs`. It says which correction may help.
 
     Example:
         >>> pairs = TextSet(texts=("a", "a", "Pay now!", "d"), seconds=("b", "c", "x", "now pay"))
@@ -91,56 +96,52 @@ def check_pairs(texts: TextSet, batch_size: int) -> CheckedPairs:
         >>> found.same.groups, found.near.groups, round(found.near.negatives, 2)
         (3, 2, 0.33)
     """
+    if len(texts) < 2:
+        raise DataError("the other pairs of a batch are its negatives: expected two pairs or more, got one")
     if not 2 <= batch_size <= len(texts):
         raise ValueError(
             f"batch_size is the number of pairs in a step: expected 2 to {len(texts)}, the number of pairs, got "
             f"{batch_size}"
         )
-    firsts, seconds = _stripped(texts.texts), None if texts.seconds is None else _stripped(texts.seconds)
-    rows: list[Any] = firsts if seconds is None else list(zip(firsts, seconds, strict=True))
-    counts = Counter(itertools.chain(firsts, seconds or ()))
+    columns = [[text.strip() for text in each] for each in (texts.texts, texts.seconds) if each is not None]
+    rows = list(zip(*columns, strict=True))
+    counts = Counter(itertools.chain.from_iterable(columns))
     commonest, times = counts.most_common(1)[0]
-    keys = list(map(words_of, firsts)), None if seconds is None else list(map(words_of, seconds))
-    same, near = (_grouping(group_pairs(*each), batch_size) for each in ((firsts, seconds), keys))
+    keys = [list(map(words_of, column)) for column in columns]
+    same, near = (_grouping(group_pairs(*each), batch_size) for each in (columns, keys))
+    same_class = None if texts.labels is None else _negatives(np.bincount(texts.labels))
     return CheckedPairs(
         pairs=len(texts),
         texts=len(counts),
         copies=len(rows) - len(set(rows)),
-        alike=sum(one == other for one, other in zip(keys[0], keys[1] or (), strict=False)),
+        alike=sum(one == other for one, other in zip(*keys, strict=True)) if texts.seconds is not None else 0,
         commonest=shortened(commonest, SHOWN),
         times=times,
         same=same,
         near=near,
         batch_size=batch_size,
-        same_class=None if texts.labels is None else _negatives(np.bincount(texts.labels)),
-        advice=_advice(same, near, len(texts), batch_size),
+        same_class=same_class,
+        look=look,
+        settings=recommend(look, known=same_class, largest=same.largest, pairs=len(texts), batch_size=batch_size),
+        advice=advise(
+            anchors=(same.anchors, near.anchors),
+            largest=same.largest,
+            pairs=len(texts),
+            batch_size=batch_size,
+            commonest=shortened(commonest, SHOWN),
+        ),
     )
-
-
-def words_of(text: str) -> str:
-    """The different words of a text in alphabetical order; the text itself if it has none.
-
-    Example:
-        >>> words_of("Is it, is IT?")
-        'is it'
-    """
-    words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(sorted(set(words))) or text
-
-
-def _stripped(texts: Sequence[str]) -> list[str]:
-    return [text.strip() for text in texts]
 
 
 def _grouping(groups: NDArray[np.int64], batch_size: int) -> Grouping:
     sizes = np.bincount(groups)
-    chance = np.array([_chance_to_meet(int(size), len(groups), batch_size) for size in sizes])
+    chance = {size: _chance_to_meet(int(size), len(groups), batch_size) for size in np.unique(sizes)}
     return Grouping(
         groups=len(sizes),
         grouped=int(sizes[sizes > 1].sum()),
         largest=int(sizes.max()),
         negatives=_negatives(sizes),
-        anchors=float((sizes * chance).sum() / len(groups)),
+        anchors=float(sum(size * chance[size] for size in sizes) / len(groups)),
     )
 
 
@@ -163,22 +164,3 @@ def _chance_to_meet(size: int, count: int, batch_size: int) -> float:
         return math.lgamma(total + 1) - math.lgamma(total - others + 1)
 
     return -math.expm1(log_choices(count - size) - log_choices(count - 1))
-
-
-def _advice(same: Grouping, near: Grouping, count: int, batch_size: int) -> str:
-    if same.largest > max(2, count // 10):
-        return (
-            f"First remove pairs with the commonest texts, which tie {same.largest:,} of {count:,} pairs together: "
-            f"such texts say little about what a pair means."
-        )
-    if same.anchors >= FEW:
-        return (
-            f"Give the loss the groups, as `pucl train pairs` does, or keep one pair of each: otherwise "
-            f"{percent(same.anchors, 1)} of the anchors of a batch of {batch_size:,} push a known positive away."
-        )
-    if near.anchors >= FEW:
-        return (
-            f"Look at the near-duplicates, and keep one of each: they reach {percent(near.anchors, 1)} of the anchors "
-            f"of a batch of {batch_size:,}."
-        )
-    return f"Nothing needs to be done: known positives reach fewer than {percent(FEW, 0)} of the anchors of a batch."

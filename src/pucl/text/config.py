@@ -57,6 +57,11 @@ class TextConfig(RunConfig):
         return Columns(text=self.text_column, second=self.second_column, label=self.label_column)
 
     @property
+    def uses_groups(self) -> bool:
+        """Whether pairs that share a text are positives of each other, and never negatives."""
+        return False
+
+    @property
     def known_positives(self) -> str:
         """What a known positive is, in words."""
         return "the two texts of a pair"

@@ -17,6 +17,7 @@ from pucl.evaluation import PROBES, Labelled, Monitor, Probe, ProbedSamples, mea
 from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.modality import EmbeddedSamples, Features, Indices, ShownTexts
 from pucl.text.config import TextConfig
+from pucl.text.groups import check_groups
 from pucl.text.registry import load_texts
 from pucl.text.textset import TextData, TextSet
 from pucl.texts import shortened
@@ -77,6 +78,8 @@ class TextTask:
         alone = len(self.data.train) - len(self.samples)
         notes = (f"{alone:,} texts are not trained on: each is alone in its class",) if alone else ()
         self.notes = self.data.notes + notes
+        if config.uses_groups:
+            self.notes += check_groups(self.samples.groups, config.batch_size, self.data.name)
         if self.can_be_probed():
             chosen = fitting_probes(config, self.data)
             self.notes += tuple(each for each in config.skipped_probes() if any(name in each for name in chosen))
