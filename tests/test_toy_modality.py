@@ -174,6 +174,7 @@ class TextTask:
         chosen = np.arange(len(texts)) if config.limit is None else evenly(texts.labels, len(texts), config.limit)
         self.samples = texts.subset(chosen)
         self.labels = self.samples.labels
+        self.names = None
         self.notes = ("texts are read up to their eighth word",)
         self.shape = None
         self.embedded = EmbeddedSamples(
@@ -252,13 +253,13 @@ class TrainedTexts:
         indices = choose(len(texts))
         looks = self.module.look(texts.batch(indices), generator)
         firsts, seconds = (nn.functional.normalize(view, dim=1) for view in looks)
-        cosines = firsts @ seconds.T
         return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(indices), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=torch.from_numpy(texts.labels[indices]),
+            embeddings=firsts,
+            views=seconds,
+            indices=indices,
             samples=len(texts),
+            features=embed_texts(self.module, texts.subset(indices)),
+            labels=torch.from_numpy(texts.labels[indices]),
         )
 
 

@@ -6,6 +6,7 @@ finished run, and a `Modality` that names them. `pucl.modalities` has the table 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -56,6 +57,11 @@ class Task(Protocol):
     @property
     def labels(self) -> Labels | None:
         """Their classes, for the oracle; None if unknown."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Where each sample to train on is from, or what it is, in words; None if its index is enough."""
         ...
 
     @property
@@ -144,20 +150,46 @@ class ShownSamples:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedSamples:
-    """All pairs of some training samples, compared as in training.
+    """Some training samples, embedded as the loss of the training compares them.
 
     Args:
-        cosines: [anchor, anchor].
-        pairs: True for each pair of different samples, once.
-        positive: Cosines of known positives; None if there are none.
-        samples: Number of samples that the anchors were chosen from.
+        embeddings: One vector of length 1 for each sample, [anchor, dim].
+        views: What each sample is known to belong to, such as its second view or its partner, as vectors of length 1;
+            None if there is no such thing.
+        indices: Indices of the samples among all that are trained on.
+        samples: Number of all samples that are trained on.
+        features: The features of the samples before the head and without random views, [anchor, feature].
+        names: Where each sample is from, or what it is, in words; None if its index is enough.
     """
 
-    cosines: Tensor
-    pairs: Tensor
-    positive: Features | None
-    labels: Tensor | None
+    embeddings: Tensor
+    views: Tensor | None
+    indices: Indices
     samples: int
+    features: Features
+    labels: Tensor | None
+    names: tuple[str, ...] | None = None
+
+    @cached_property
+    def cosines(self) -> Tensor:
+        """Of each sample with what every sample belongs to, or with every sample, [anchor, anchor]."""
+        return self.embeddings @ (self.embeddings if self.views is None else self.views).T
+
+    @property
+    def pairs(self) -> Tensor:
+        """True for each pair of different samples, once."""
+        count = len(self.embeddings)
+        if self.views is None:
+            return torch.ones(count, count, dtype=torch.bool).triu(1)  # The other half is equal.
+        return ~torch.eye(count, dtype=torch.bool)
+
+    @property
+    def positive(self) -> Features | None:
+        """Cosines of known positives; None if there are none."""
+        if self.views is None:
+            return None
+        values: Features = self.cosines.diagonal().numpy().copy()
+        return values
 
 
 @runtime_checkable
@@ -208,7 +240,7 @@ class Trained(Protocol):
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare some training samples with each other, in the space in which the loss compares.
+        """Embed some training samples in the space in which the loss compares them.
 
         `choose` returns their indices, given the count. The generator is the source of random views.
         """

@@ -29,7 +29,6 @@ from pucl.estimation.communities import (
     mean_square_share,
     repeated_partitions,
     share_of_pairs,
-    some_of,
 )
 from pucl.shapes import Float, Int, Tensor
 
@@ -71,15 +70,14 @@ class Granularity:
     Args:
         levels: All levels, from coarse to fine; none if nothing could be searched.
         refused: Why there is no estimate, in a sentence; None if there is one.
-        samples: Indices of the samples among which communities were searched.
-        points: Their whitened features.
-        groups: Their groups in each partition of the levels that repeat, from coarse to fine; no columns if none do.
+        points: The whitened features of the samples.
+        groups: The groups of each sample in each partition of the levels that repeat, from coarse to fine; no columns
+            if none do.
         whitening: Whitens the features of other samples.
     """
 
     levels: tuple[Level, ...]
     refused: str | None
-    samples: Int[Tensor, " sample"]
     points: Float[Tensor, "sample direction"]
     groups: Int[Tensor, "sample partition"]
     whitening: Whitening = field(repr=False)
@@ -116,7 +114,7 @@ def find_granularity(
 
     Args:
         features: One row for each sample, at least `pucl.estimation.communities.FEWEST`. Of more than 5,000 samples
-            a random part is divided.
+            divide a part, see `pucl.estimation.communities.some_of`, and let the others follow.
         seed: The same seed gives the same result.
         progress: Called with the number of splits that are done, and of all.
 
@@ -132,24 +130,21 @@ def find_granularity(
         raise ValueError(
             f"groups of samples are searched in halves of them: expected at least {FEWEST} samples, got {len(features)}"
         )
-    samples = some_of(len(features), seed)
-    chosen = features[samples]
-    whitening = Whitening.of(chosen)
-    points = whitening(chosen)
-    if refused := _equal(chosen):
+    whitening = Whitening.of(features)
+    points = whitening(features)
+    if refused := _equal(features):
         return Granularity(
             levels=(),
             refused=refused,
-            samples=samples,
             points=points,
-            groups=torch.empty(len(samples), 0, dtype=torch.int64),
+            groups=torch.empty(len(points), 0, dtype=torch.int64),
             whitening=whitening,
         )
     splits = [resolution for resolution in RESOLUTIONS for _ in range(SPLITS)]
     found = repeated_partitions(points, seed, resolutions=splits, progress=progress)
     agreements = np.array(found.agreements).reshape(len(RESOLUTIONS), SPLITS).mean(axis=1)
     needed = max(LEAST, NEARLY * float(agreements.max()))
-    columns = found.groups.reshape(len(samples), len(RESOLUTIONS), 2 * SPLITS)
+    columns = found.groups.reshape(len(points), len(RESOLUTIONS), 2 * SPLITS)
     levels = tuple(
         _level(resolution, columns[:, index].numpy(), float(agreement), needed)
         for index, (resolution, agreement) in enumerate(zip(RESOLUTIONS, agreements, strict=True))
@@ -159,7 +154,6 @@ def find_granularity(
     return Granularity(
         levels=levels,
         refused=refused,
-        samples=samples,
         points=points,
         groups=columns[:, kept].flatten(1),
         whitening=whitening,

@@ -20,7 +20,7 @@ from pucl.images.registry import load as load_data
 from pucl.images.resizing import resize_pixels
 from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
-from pucl.images.task import limited
+from pucl.images.task import ImageTask, limited
 from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, Progress, ShownSamples
 from pucl.shapes import Float
 
@@ -178,21 +178,23 @@ class TrainedImages:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare two views of each image after the head: the first view of one with the second view of another."""
-        images = self.data(root=root).pretrain
+        """Embed two views of each image after the head: the first view of one is compared with the second of others."""
+        images = ImageTask(self.config, root).samples
         chosen = choose(len(images))
         looks = []
         for start in range(0, len(chosen), COMPARED):
             pixels = torch.from_numpy(np.array(images.pixels[chosen[start : start + COMPARED]]))
             looks.append(self.module.look(pixels, generator))
         firsts, seconds = (nn.functional.normalize(torch.cat(views), dim=1) for views in zip(*looks, strict=True))
-        cosines = firsts @ seconds.T
+        some = images.subset(chosen)
         return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(chosen), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=None if images.labels is None else torch.from_numpy(images.labels[chosen]),
+            embeddings=firsts,
+            views=seconds,
+            indices=chosen,
             samples=len(images),
+            features=self.encode(some),
+            labels=None if some.labels is None else torch.from_numpy(some.labels),
+            names=some.names,
         )
 
 

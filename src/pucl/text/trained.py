@@ -139,17 +139,19 @@ class TrainedTexts:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare the first text of each pair with the second texts of all pairs."""
+        """Embed both texts of each pair: the first text of one is compared with the second texts of others."""
         texts = self.data(root=root).train.with_partners()
         chosen = choose(len(texts))
         blocks = [chosen[start : start + COMPARED] for start in range(0, len(chosen), COMPARED)]
         looks = [self.module.look(texts.batch(block), generator) for block in blocks]
         firsts, seconds = (nn.functional.normalize(torch.cat(sides), dim=1) for sides in zip(*looks, strict=True))
-        cosines = firsts @ seconds.T
+        some = texts.subset(chosen)
         return ComparedSamples(
-            cosines=cosines,
-            pairs=~torch.eye(len(chosen), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=None if texts.labels is None else torch.from_numpy(texts.labels[chosen]),
+            embeddings=firsts,
+            views=seconds,
+            indices=chosen,
             samples=len(texts),
+            features=self.encode(some),
+            labels=None if some.labels is None else torch.from_numpy(some.labels),
+            names=some.texts,
         )
