@@ -127,6 +127,8 @@ def read_pairs(path: Path) -> PairList:
         OSError: If it cannot be opened.
     """
     check_suffix(path)
+    if not path.is_file():
+        raise DataError(f"{path} does not exist: expected a list of pairs, such as `pucl suspects` writes")
     rows = {".csv": _csv_rows, ".json": _json_rows, ".parquet": _parquet_rows}[path.suffix](path)
     if not rows:
         raise DataError(f"{path} lists no pairs: expected at least one")
