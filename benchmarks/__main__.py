@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.diagnose import DiagnoseSettings, measure_diagnosis
 from benchmarks.graph import GraphSettings, measure_graphs
 from benchmarks.grid import GridSettings, measure_grid
 from benchmarks.loss import LossSettings, measure_losses
@@ -37,6 +38,7 @@ LIBRARIES = (
     "pillow",
     "pytorch-metric-learning",
     "lightly",
+    "faiss-cpu",
 )
 
 
@@ -46,6 +48,7 @@ SUBJECTS: dict[str, tuple[type[Settings], Callable[[Any, Callable[[str], object]
     "graph": (GraphSettings, measure_graphs),
     "grid": (GridSettings, measure_grid),
     "retrieval": (RetrievalSettings, measure_retrieval),
+    "diagnose": (DiagnoseSettings, measure_diagnosis),
 }
 """What can be measured: its settings, and the function that measures it and reports its progress.
 

@@ -81,8 +81,8 @@ def read_groups(file: str | Path, samples: int | Sequence[str], *, most: int | N
     """Group ids for a loss from a list of pairs, such as `pucl suspects` writes it; see `groups`.
 
     Args:
-        file: A ``.csv``, ``.parquet`` or ``.json`` file with the columns ``first`` and ``second``, indices of samples, or
-            ``first_name`` and ``second_name``.
+        file: A ``.csv``, ``.parquet`` or ``.json`` file with the columns ``first`` and ``second``, indices of samples,
+            or ``first_name`` and ``second_name``.
         samples: Number of samples, or the name of each.
         most: A sample in more than this many pairs joins nothing; see `groups`. Pairs of pairs are joined, so that a
             long list can make one group of many samples.

@@ -96,12 +96,19 @@ class Diagnosis:
         """Which correction and setting to take, in one sentence."""
         return wording.advice(self.share, self.cost, self.refused)
 
-    def suspects(self, count: int = 1000, *, progress: Progress = lambda _done, _total: None) -> Suspects:
+    def suspects(
+        self,
+        count: int = 1000,
+        *,
+        progress: Progress = lambda _done, _total: None,
+        use_faiss: bool | None = None,
+    ) -> Suspects:
         """The pairs that cost most, the costliest first; see `pucl.diagnosis.suspects`.
 
         Args:
             count: Number of pairs; fewer if fewer cost anything.
             progress: Called with the number of anchors that are done, and of all.
+            use_faiss: Whether faiss searches neighbours. None: if it is installed. Both ways find the same pairs.
         """
         return find_suspects(
             self._divided,
@@ -110,6 +117,7 @@ class Diagnosis:
             calibrated=self.calibrated,
             seed=self.seed,
             progress=progress,
+            use_faiss=use_faiss,
         )
 
     def as_json(self) -> dict[str, Any]:

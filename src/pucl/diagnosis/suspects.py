@@ -132,6 +132,7 @@ def find_suspects(
     calibrated: bool,
     seed: int,
     progress: Progress,
+    use_faiss: bool | None = None,
 ) -> Suspects:
     """The pairs that cost most; see `pucl.diagnosis.diagnose.Diagnosis.suspects`."""
     if count < 1:
@@ -139,7 +140,9 @@ def find_suspects(
     material, refused = divided.material, divided.granularity.refused is not None
     samples = len(material.embeddings)
     anchors = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))[:ANCHORS].sort().values
-    at, _ = nearest_of(material.embeddings[anchors], anchors, material.keys, NEIGHBOURS, progress=progress)
+    at, _ = nearest_of(
+        material.embeddings[anchors], anchors, material.keys, NEIGHBOURS, progress=progress, use_faiss=use_faiss
+    )
     pairs = _each_once(anchors, at, samples)
     kinds = _Kinds(divided)
     # Without groups, copies alone are known to belong together.
