@@ -134,7 +134,7 @@ def _vectors(name: str, values: Vectors) -> Float[Tensor, "sample dim"]:
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} are vectors: expected numbers, got {array.dtype!s:.40}")
-        values = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+        values = torch.from_numpy(np.require(array, np.float32, ["C", "W"]))  # torch warns of arrays it may not write.
     return unit(name, as_embeddings(name, values.detach().cpu().float()))
 
 

@@ -109,7 +109,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def _read_npy(path: Path) -> NDArray[Any]:
     try:
         # A memory map is as large as the file, whatever its header says, and pickles are refused.
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
     except OSError:
         raise
     except Exception as error:  # A damaged or hostile file may raise any exception.
