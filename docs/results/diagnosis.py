@@ -31,41 +31,47 @@ pairs = result.suspects(100)  # pairs.write("pairs.csv")
 
 ## What it says, and what that rests on
 
-- **The share of false negatives, with an interval.** The samples are divided into communities of near neighbours, at ten
-  resolutions, from two groups to groups of about ten samples. At each resolution two halves of the samples are divided
-  separately, three times. Levels on which both halves agree are kept: an adjusted Rand index of at least 0.5, and of at
-  least 0.8 of the best one. The share of pairs in one group, over all levels that are kept, is the interval, widened by two
-  standard errors of drawing the samples. The estimate inside of it is the mean of r.
-- **r of a pair**: the share of the kept partitions that have both samples together, squared. Labels, if you have them, show
-  whether r is calibrated (expected calibration error up to 0.1). Without labels nobody knows, and r is a rank.
-- **What it costs.** The gradient of InfoNCE on an unlabelled sample is proportional to $e^{s/t}$. The cost is the share of
-  that push which lands on false negatives, mean over the anchors. It grows as the temperature falls: similar samples get
-  most of the push, and are false negatives most often.
-- **Anchors at the floor**, with views: how many anchors DEB and PUCL could not correct, with the estimate as their tau'.
+- **The share of false negatives, with an interval.** The samples are divided into communities of near neighbours,
+  at ten resolutions, from two groups to groups of about ten samples. At each resolution two halves of the samples
+  are divided separately, three times. Levels on which both halves agree are kept: an adjusted Rand index of at
+  least 0.5, and of at least 0.8 of the best one. The share of pairs in one group, over all levels that are kept, is
+  the interval, widened by two standard errors of drawing the samples. The estimate inside of it is the mean of r.
+- **r of a pair**: the share of the kept partitions that have both samples together, squared. Labels, if you have
+  them, show whether r is calibrated (expected calibration error up to 0.1). Without labels nobody knows, and r is a
+  rank.
+- **What it costs.** The gradient of InfoNCE on an unlabelled sample is proportional to $e^{s/t}$. The cost is the
+  share of that push which lands on false negatives, mean over the anchors. It grows as the temperature falls:
+  similar samples get most of the push, and are false negatives most often.
+- **Anchors at the floor**, with views: how many anchors DEB and PUCL could not correct, with the estimate as their
+  tau'.
 - **Advice** in one sentence: plain where less than a twentieth of the push is false, otherwise
   [`auto`](corrections.md#which-one-to-use), with the setting of a fixed prior for comparison.
 
-It refuses to estimate where all embeddings are the same, where no groups repeat (noise reaches an agreement of 0.25; 0.55
-is needed), and where groups repeat at one resolution alone: a cut through a cloud without groups does that too.
+It refuses to estimate where all embeddings are the same, where no groups repeat (noise reaches an agreement of
+0.25; 0.55 is needed), and where groups repeat at one resolution alone: a cut through a cloud without groups does
+that too.
 
 ## Suspects
 
-`pucl suspects` lists the pairs that cost most: r times the share of all push that the pair takes, in both directions. Each
-has the indices and, if known, the names of both samples, their similarity, cost, r and kind: *duplicate* (equal features),
-*near-duplicate* (ten times closer than usual neighbours), *likely mislabelled* (different labels, and one of them is that
-of hardly any neighbour, or the two are copies), or *same group*. Where groups cannot be told, copies alone are listed.
+`pucl suspects` lists the pairs that cost most: r times the share of all push that the pair takes, in both
+directions. Each has the indices and, if known, the names of both samples, their similarity, cost, r and kind:
+*duplicate* (equal features), *near-duplicate* (ten times closer than usual neighbours), *likely mislabelled*
+(different labels, and one of them is that of hardly any neighbour, or the two are copies), or *same group*. Where
+groups cannot be told, copies alone are listed.
 
-`--exclude FILE` of `pucl train` and `pucl compare` reads the list: these pairs are then never each other's negatives, and
-N stays as it is. A list of all pairs of one class would be the oracle. The list is part of the run's data: a run is not
-resumed with another one. The oracles know all pairs, and do not use it. For a loss of your own,
-`pucl.pairs.read_groups(FILE, samples)` makes `groups=`. Groups are transitive, pairs are not: a long list joins many samples.
+`--exclude FILE` of `pucl train` and `pucl compare` reads the list: these pairs are then never each other's
+negatives, and N stays as it is. A list of all pairs of one class would be the oracle. The list is part of the run's
+data: a run is not resumed with another one. The oracles know all pairs, and do not use it. For a loss of your own,
+`pucl.pairs.read_groups(FILE, samples)` makes `groups=`. Groups are transitive, pairs are not: a long list joins
+many samples.
 
 ## What it cannot know
 
-**The share has a granularity.** Ten domains and 150 intents are both classes of CLINC150, with shares of 10% and 0.7%. No
-similarity says which is meant. The interval is over the granularities that repeat from half to half. Classes may be meant
-coarser or finer than all of them: then the truth is outside, and only you can know. This is what happened with the domains
-below. It is so wherever fine groups hardly touch: what joins them is not in a graph of near neighbours.
+**The share has a granularity.** Ten domains and 150 intents are both classes of CLINC150, with shares of about a
+10th and a 150th. No similarity says which is meant. The interval is over the granularities that repeat from half to
+half. Classes may be meant coarser or finer than all of them: then the truth is outside, and only you can know. This
+is what happened with the domains below. It is so wherever fine groups hardly touch: what joins them is not in a
+graph of near neighbours.
 
 **Groups need not be classes.** What repeats may be a colour, a background or a writer.
 
@@ -86,8 +92,8 @@ def diagnosis_page(record: dict[str, Any], bench: dict[str, Any] | None) -> str:
         "## How right it is",
         "",
         f"Encoders on data with labels, which the diagnosis did not see, made by `{record['command']}`. "
-        f"{_summary(cases)} The constants were chosen while looking at the cases with a star. Of the {len(new)} others: "
-        f"{_summary(new)}",
+        f"{_summary(cases)} The constants were chosen while looking at the cases with a star. Of the {len(new)} "
+        f"others: {_summary(new)}",
         "",
         *_table(cases),
         "",
