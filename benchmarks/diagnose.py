@@ -1,25 +1,28 @@
 """Time and memory of a diagnosis of many embeddings, with the search of faiss and with that of torch."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.memory import Peak, Step, peak_in_child
+from benchmarks.memory import Peak, peak_memory
 from benchmarks.options import Settings, option
 from benchmarks.report import Report
 from benchmarks.timing import torch_threads
 from pucl.devices import usable_cores
-from pucl.diagnosis.diagnose import diagnose
+from pucl.diagnosis.diagnose import Diagnosis, diagnose
 from pucl.diagnosis.neighbours import faiss_is_installed
 from pucl.diagnosis.suspects import Suspects
+from pucl.estimation.communities import share_of_pairs
 from pucl.texts import percent, table
 
 AIM_SECONDS, AIM_BYTES = 600.0, 4 * 2**30  # For a million samples of 128 dimensions on two cores.
 SAME = 0.999  # Share of pairs that both searches must find: rounding may swap the last ones.
 BLOCK = 1 << 16
+DIAGNOSIS = "diagnosis"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +37,21 @@ class DiagnoseSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Time:
+    """Time by the clock, and summed over the cores: the second does not depend on other work of the machine."""
+
+    seconds: float
+    processor_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class DiagnoseReport(Report):
     """Time and memory.
 
     Args:
-        diagnosis_seconds: Time from embeddings to the share, its costs and the advice.
-        suspects_seconds: Time to list suspects, by what searched.
-        peak: Resident memory at most, embeddings included, in a fresh process with the search that is used by default.
+        diagnosis: From embeddings to the share, its costs and the advice.
+        suspects: To list suspects, by what searched.
+        peak: By how much memory rises at most, embeddings included, with the search that is used by default.
         share: The estimate.
         interval: Its interval.
         truth: The share by the labels.
@@ -48,8 +59,8 @@ class DiagnoseReport(Report):
         same: Share of the suspects by torch that faiss lists too; None without faiss.
     """
 
-    diagnosis_seconds: float
-    suspects_seconds: dict[str, float]
+    diagnosis: Time
+    suspects: dict[str, Time]
     peak: Peak
     share: float | None
     interval: tuple[float, float] | None
@@ -58,11 +69,10 @@ class DiagnoseReport(Report):
     same: float | None
 
     def table(self) -> str:
-        """One line."""
-        searches = list(self.suspects_seconds)
-        memory = self.peak.missing or f"{(self.peak.bytes or 0) / 1e6:,.0f}"
-        line = [f"{self.diagnosis_seconds:.1f}", *(f"{self.suspects_seconds[each]:.1f}" for each in searches), memory]
-        return table([["diagnosis s", *(f"suspects s ({each})" for each in searches), "memory MB"], line])
+        """A line for each part."""
+        parts = {DIAGNOSIS: self.diagnosis} | {f"suspects, {name}": each for name, each in self.suspects.items()}
+        rows = [[name, f"{each.seconds:.1f}", f"{each.processor_seconds:.1f}"] for name, each in parts.items()]
+        return table([["part", "seconds", "processor seconds"], *rows])
 
     def notes(self) -> list[str]:
         """The aim, and the answer itself."""
@@ -71,10 +81,12 @@ class DiagnoseReport(Report):
         else:
             low, high = self.interval
             answer = f"{percent(self.share)} ({percent(low)} to {percent(high)})"
+        memory = self.peak.missing or f"{(self.peak.bytes or 0) / 2**30:.2f} GiB"
         return [
+            f"Memory: {memory}.",
             f"The aim is {AIM_SECONDS / 60:g} minutes and {AIM_BYTES / 2**30:g} GiB for a million samples of 128 "
             f"dimensions on two cores. Share of false negatives: {answer}, by the labels {percent(self.truth)}. Of the "
-            f"suspects {percent(self.of_one_class)} are of one class."
+            f"suspects {percent(self.of_one_class)} are of one class.",
         ]
 
     def failures(self) -> list[str]:
@@ -97,49 +109,47 @@ def embeddings(settings: DiagnoseSettings) -> tuple[NDArray[np.float32], NDArray
     return rows, labels
 
 
-def ready_step(**settings: int) -> Step:
-    """A step for `peak_in_child`: it makes the embeddings as well, so that they count."""
-    chosen = DiagnoseSettings(**settings)
-
-    def step() -> object:
-        with torch_threads(chosen.threads):
-            return diagnose(embeddings(chosen)[0]).suspects(chosen.pairs)
-
-    return step
-
-
 def measure_diagnosis(settings: DiagnoseSettings, progress: Callable[[str], object]) -> DiagnoseReport:
     """Time and memory of a diagnosis of many embeddings, and of its list of suspects."""
-    progress("embeddings")
-    rows, labels = embeddings(settings)
+    searches = ["faiss", "torch"] if faiss_is_installed() else ["torch"]
+    times: dict[str, Time] = {}
     found: dict[str, Suspects] = {}
-    seconds: dict[str, float] = {}
-    with torch_threads(settings.threads):
+    answers: list[Diagnosis] = []
+    truth: list[NDArray[np.int64]] = []
+
+    def list_suspects(search: str) -> None:
+        progress(f"suspects, {search}")
+        with _timed(times, search):
+            found[search] = answers[0].suspects(settings.pairs, use_faiss=search == "faiss")
+
+    def step() -> None:
         progress("diagnosis")
-        began = time.perf_counter()
-        result = diagnose(rows)
-        diagnosis_seconds = time.perf_counter() - began
-        for name in ["faiss", "torch"] if faiss_is_installed() else ["torch"]:
-            progress(f"suspects, {name}")
-            began = time.perf_counter()
-            found[name] = result.suspects(settings.pairs, use_faiss=name == "faiss")
-            seconds[name] = time.perf_counter() - began
+        rows, labels = embeddings(settings)
+        truth.append(labels)
+        with _timed(times, DIAGNOSIS):
+            answers.append(diagnose(rows))
+        list_suspects(searches[0])
+
+    with torch_threads(settings.threads):
+        peak = peak_memory(step)
+        for search in searches[1:]:
+            list_suspects(search)
+    (labels,), (answer,) = truth, answers
     listed = {name: {(pair.first, pair.second) for pair in pairs} for name, pairs in found.items()}
-    same = len(listed["torch"] & listed["faiss"]) / len(listed["torch"]) if "faiss" in listed else None
-    of_one_class = [labels[pair.first] == labels[pair.second] for pair in found["torch"]]
-    share, interval, truth = result.share, result.interval, float(np.square(np.bincount(labels) / len(labels)).sum())
-    del result, found, rows
-    progress("memory")
     return DiagnoseReport(
-        diagnosis_seconds=diagnosis_seconds,
-        suspects_seconds=seconds,
-        peak=peak_in_child(
-            f"{__name__}:ready_step",
-            {name: getattr(settings, name) for name in ("samples", "dim", "classes", "pairs", "threads")},
-        ),
-        share=share,
-        interval=interval,
-        truth=truth,
-        of_one_class=float(np.mean(of_one_class)),
-        same=same,
+        diagnosis=times.pop(DIAGNOSIS),
+        suspects=times,
+        peak=peak,
+        share=answer.share,
+        interval=answer.interval,
+        truth=share_of_pairs(labels),
+        of_one_class=float(np.mean([labels[pair.first] == labels[pair.second] for pair in found["torch"]])),
+        same=len(listed["torch"] & listed["faiss"]) / len(listed["torch"]) if "faiss" in listed else None,
     )
+
+
+@contextmanager
+def _timed(times: dict[str, Time], name: str) -> Iterator[None]:
+    began, processor = time.perf_counter(), time.process_time()
+    yield
+    times[name] = Time(seconds=time.perf_counter() - began, processor_seconds=time.process_time() - processor)

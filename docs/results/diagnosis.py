@@ -158,7 +158,7 @@ def _least_of_digits(cases: Sequence[dict[str, Any]]) -> float | None:
 def _time(record: dict[str, Any]) -> list[str]:
     """Time and memory of many embeddings."""
     machine, settings, peak = record["machine"], record["settings"], record["peak"]["bytes"]
-    searches = " and ".join(f"{seconds:,.0f} s with {name}" for name, seconds in record["suspects_seconds"].items())
+    searches = " and ".join(f"{_seconds(each)} with {name}" for name, each in record["suspects"].items())
     memory = "not measured" if peak is None else f"{peak / 2**30:.1f} GiB, embeddings included"
     same = record["same"]
     load = machine["load_average_before"]
@@ -167,9 +167,13 @@ def _time(record: dict[str, Any]) -> list[str]:
         "## Time and memory",
         "",
         f"{settings['samples']:,} embeddings of {settings['dim']} dimensions with {settings['threads']} threads on "
-        f"{machine['cores']} cores ({machine['cpu']}): {record['diagnosis_seconds']:,.0f} s for the diagnosis, then "
+        f"{machine['cores']} cores ({machine['cpu']}): {_seconds(record['diagnosis'])} for the diagnosis, then "
         f"{searches} for {settings['pairs']:,} suspects; peak memory {memory}."
         + ("" if same is None else f" Both searches list the same pairs ({percent(same, 1)}).")
         + (f" The machine was busy with other work (load {load:.0f})." if busy else "")
         + f" Made by `{record['command']}`.",
     ]
+
+
+def _seconds(time: dict[str, float]) -> str:
+    return f"{time['seconds']:,.0f} s ({time['processor_seconds']:,.0f} s of processor time)"
