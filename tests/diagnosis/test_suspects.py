@@ -16,7 +16,8 @@ from pucl.diagnosis import suspects
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     exact = rows.astype(np.float64)
-    return exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    lengths: NDArray[np.float64] = np.sqrt((exact**2).sum(axis=1, keepdims=True))
+    return exact / lengths
 
 
 @pytest.mark.parametrize("views", [False, True])

@@ -52,7 +52,7 @@ def faiss_is_installed() -> bool:
 
 
 def _faiss_index(keys: Tensor) -> Any:
-    import faiss  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    import faiss  # noqa: PLC0415 (an extra)
 
     index = faiss.IndexFlatIP(keys.shape[1])
     index.add(keys.contiguous().numpy())
