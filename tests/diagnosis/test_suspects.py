@@ -32,7 +32,7 @@ def test_costs_are_those_of_loops(views: bool, monkeypatch: pytest.MonkeyPatch) 
     h = np.exp(cosines / 0.2)
     np.fill_diagonal(h, 0)
     push = h / h.sum(axis=1, keepdims=True)
-    groups = result._divided.granularity.groups
+    groups = result.divided.granularity.groups
     expected = {}
     for i in range(160):
         for j in range(i + 1, 160):

@@ -57,6 +57,7 @@ class Diagnosis:
         costs: What false negatives cost, by temperature.
         truth: How right the estimate is; None without labels.
         seed: Seed of all random choices.
+        divided: The samples and their groups, from which suspects are computed.
 
     Example::
 
@@ -78,7 +79,7 @@ class Diagnosis:
     costs: tuple[Cost, ...]
     truth: Truth | None
     seed: int
-    _divided: Divided = field(repr=False)
+    divided: Divided = field(repr=False)
 
     @property
     def cost(self) -> Cost:
@@ -111,7 +112,7 @@ class Diagnosis:
             use_faiss: Whether faiss searches neighbours. None: if it is installed. Both ways find the same pairs.
         """
         return find_suspects(
-            self._divided,
+            self.divided,
             count,
             temperature=self.temperature,
             calibrated=self.calibrated,
@@ -212,7 +213,7 @@ def diagnose(
         costs=measure_costs(sample, sorted({*TEMPERATURES, float(temperature)}), found.share),
         truth=_truth(material, sample, found.interval),
         seed=seed,
-        _divided=Divided(material=material, samples=divided, granularity=found),
+        divided=Divided(material=material, samples=divided, granularity=found),
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pucl.diagnosis.cost import Cost
 from pucl.estimation.calibration import CALIBRATED
-from pucl.texts import fixed, percent, table
+from pucl.texts import capitalised, fixed, percent, table
 
 if TYPE_CHECKING:
     from pucl.diagnosis.diagnose import Diagnosis, Truth
@@ -56,7 +56,7 @@ def _subject(result: "Diagnosis") -> str:
 
 def _share(result: "Diagnosis") -> str:
     if result.share is None or result.interval is None:
-        return f"Share of false negatives: it cannot be told. {(result.refused or '').capitalize()}."
+        return f"Share of false negatives: it cannot be told. {capitalised(result.refused or '')}."
     low, high = (percent(end, 1) for end in result.interval)
     used = [level for level in result.levels if level.repeats]
     numbers = sorted(level.communities for level in used)
