@@ -93,7 +93,7 @@ def diagnosis_page(record: dict[str, Any], bench: dict[str, Any] | None) -> str:
         "",
         f"Encoders on data with labels, which the diagnosis did not see, made by `{record['command']}`. "
         f"{_summary(cases)} The constants were chosen while looking at the cases with a star. Of the {len(new)} "
-        f"others: {_summary(new)}",
+        f"others: {_summary(new)[0].lower()}{_summary(new)[1:]}",
         "",
         *_table(cases),
         "",

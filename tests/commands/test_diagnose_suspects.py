@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from pucl.frameworks.recipes import recipe
 from pucl.runs.run import run
 from small_runs import small_run
 
-TINY = {"epochs": 2, "width": 4, "image_size": 8, "limit": 160, "batch_size": 32, "probes": "knn", "monitor": 0}
+TINY: dict[str, Any] = {
+    "epochs": 2,
+    "width": 4,
+    "image_size": 8,
+    "limit": 160,
+    "batch_size": 32,
+    "probes": "knn",
+    "monitor": 0,
+}
 
 
 @pytest.fixture
