@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.diagnose import DiagnoseSettings, measure_diagnosis
 from benchmarks.graph import GraphSettings, measure_graphs
 from benchmarks.grid import GridSettings, measure_grid
 from benchmarks.loss import LossSettings, measure_losses
@@ -39,6 +40,7 @@ LIBRARIES = (
     "pytorch-metric-learning",
     "sentence-transformers",
     "lightly",
+    "faiss-cpu",
 )
 
 
@@ -49,6 +51,7 @@ SUBJECTS: dict[str, tuple[type[Settings], Callable[[Any, Callable[[str], object]
     "grid": (GridSettings, measure_grid),
     "retrieval": (RetrievalSettings, measure_retrieval),
     "ranking": (RankingSettings, measure_ranking),
+    "diagnose": (DiagnoseSettings, measure_diagnosis),
 }
 """What can be measured: its settings, and the function that measures it and reports its progress.
 

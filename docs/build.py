@@ -11,6 +11,7 @@ from typing import Any
 
 from results.ablations import ablations_page
 from results.benchmarks import benchmarks_page
+from results.diagnosis import diagnosis_page
 from results.graphs import table2_page
 from results.house import house_page
 from results.images import images_page
@@ -42,6 +43,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "bench/ranking.json",
         ),
     ),
+    "diagnosis.md": (diagnosis_page, ("diagnosis/cases.json", "bench/diagnose.json")),
     "reliability.md": (reliability_page, ("faults/campaign.json",)),
     "house.md": (
         house_page,

@@ -149,7 +149,7 @@ def train(row: str, settings: RankingSettings, seed: int, pairs: Pairs) -> Train
             warnings.simplefilter("ignore", FlooredWarning)  # The record has the share.
             learnt |= _run(st, model, loss, settings, seed, pairs, directory)
     seconds = time.perf_counter() - began
-    found = rank(model.encode(pairs.test, show_progress_bar=False), pairs.test_intents)
+    found = rank_neighbours(model.encode(pairs.test, show_progress_bar=False), pairs.test_intents)
     return Training(
         row=row,
         seed=seed,

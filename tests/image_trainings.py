@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pucl.frameworks import build_framework
@@ -23,10 +24,12 @@ IMAGES, SIDE, CLASSES = 48, 8, 4
 FRAMEWORKS = ("simclr", "moco", "cmc")
 
 
-def make_image_training(framework: str, *, grouped: bool = False, **changes: Any) -> Training[Tensor]:
+def make_image_training(
+    framework: str, *, grouped: bool = False, excluded: NDArray[np.int64] | None = None, **changes: Any
+) -> Training[Tensor]:
     """In double precision, where a difference is a fault; with 3 steps an epoch, unless `changes` say otherwise.
 
-    With `grouped`, samples have known groups.
+    With `grouped`, samples have known groups; `excluded` are pairs that are never each other's negatives.
     """
     options: dict[str, Any] = {"batch_size": 16, "dim": 16, "width": 8, "queue_size": 24, "draws": 30, "splits": 4}
     config = recipe(framework, "none", **(fitting(framework, **options) | changes))
@@ -41,7 +44,16 @@ def make_image_training(framework: str, *, grouped: bool = False, **changes: Any
     optimiser = make_optimiser(config.optimiser, network.parameters(), lr=config.learning_rate)
     plan = make_plan(config)
     groups = np.where(np.arange(IMAGES) % 5 == 0, -1, np.arange(IMAGES) % 7) if grouped else None
-    return Training(network, optimiser, ImageSet(pixels), config.make_correction(), plan, labels=labels, groups=groups)
+    return Training(
+        network,
+        optimiser,
+        ImageSet(pixels),
+        config.make_correction(),
+        plan,
+        labels=labels,
+        groups=groups,
+        excluded=excluded,
+    )
 
 
 def resume_bit_by_bit(make: Callable[[], Training[Tensor]], folder: Path) -> TrainingState:

@@ -359,7 +359,7 @@ def test_a_training_with_groups(framework: str) -> None:
     for _ in range(3):
         training.advance()
     assert training.groups is not None
-    for pairs in map(training._use_groups, training.framework.pairs(training._batch())):
+    for pairs in map(training._use_knowledge, training.framework.pairs(training._batch())):
         queries, keys = pairs.sample_ids()
         same = training.groups[queries][:, None] == training.groups[keys]
         same &= (training.groups[queries] >= 0)[:, None] & (queries[:, None] != keys)

@@ -137,8 +137,18 @@ loss = pucl.PUCLLoss()(torch.randn(4, 3), torch.randn(4, 3))
 assert loss > 0
 assert pucl.cli.main(["--help"]) == 0
 assert pucl.cli.main(["doctor"]) == 0
+import numpy as np
+rows = np.random.default_rng(0).standard_normal((8, 16))[np.arange(320) % 8]
+rows += np.random.default_rng(1).standard_normal((320, 16)) / 3
+np.savez("rows.npz", embeddings=rows)
+assert pucl.cli.main(["diagnose", "rows.npz"]) == 0
+assert pucl.cli.main(["suspects", "rows.npz", "-o", "pairs.csv"]) == 0
+assert pucl.cli.main(["suspects", "rows.npz", "-o", "pairs.parquet"]) == 2
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr
     assert "usage: pucl" in done.stdout
-    assert done.stdout.endswith("All checks passed.\n")
+    assert "All checks passed.\n" in done.stdout
+    assert "Share of false negatives: 1" in done.stdout
+    assert "written: pairs.csv" in done.stdout
+    assert "a Parquet file needs pyarrow, which is not installed" in done.stderr

@@ -176,6 +176,7 @@ class TextTask:
         chosen = np.arange(len(texts)) if config.limit is None else evenly(texts.labels, len(texts), config.limit)
         self.samples = texts.subset(chosen)
         self.labels = self.samples.labels
+        self.names = None
         self.notes = ("texts are read up to their eighth word",)
         self.shape = None
         self.embedded = EmbeddedSamples(
@@ -249,7 +250,13 @@ class TrainedTexts:
         texts = load_texts(self.config.data, root)
         indices = choose(len(texts))
         views = [self.module.look(texts.batch(indices), generator)]
-        return ComparedSamples.of_views(views, texts.labels[indices], samples=len(texts))
+        return ComparedSamples.of_views(
+            views,
+            indices=indices,
+            samples=len(texts),
+            features=embed_texts(self.module, texts.subset(indices)),
+            labels=texts.labels[indices],
+        )
 
 
 def make_encoder(config: TextConfig, _shape: None, _source: EncoderSource | None) -> BagOfWords:

@@ -80,6 +80,11 @@ class RunConfig:
     limit: int | None = setting(
         None, "train on this many samples, spread evenly over the classes; default: all", group="data"
     )
+    exclude: str | None = setting(
+        None,
+        "file of pairs that are never each other's negatives, such as those of pucl suspects; default: none",
+        group="data",
+    )
     epochs: int = setting(100, "passes over the training data", group="optimisation")
     batch_size: int = setting(256, "samples per step, of all processes together", group="optimisation")
     optimiser: str = setting("adam", "optimiser", group="optimisation", choices=lambda _: OPTIMISERS)

@@ -6,6 +6,7 @@ finished run, and a `Modality` that names them. `pucl.modalities` has the table 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -110,6 +111,11 @@ class Task(Protocol):
         ...
 
     @property
+    def names(self) -> tuple[str, ...] | None:
+        """Where each sample to train on is from, or what it is, in words; None if its index is enough."""
+        ...
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the data for the user."""
         ...
@@ -205,38 +211,77 @@ class ShownSamples:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedSamples:
-    """All pairs of some training samples, compared as in training.
+    """Some training samples, embedded as the loss of the training compares them.
 
     Args:
-        cosines: [anchor, anchor].
-        pairs: True for each pair of different samples, once.
-        positive: Cosines of known positives; None if there are none.
-        samples: Number of samples that the anchors were chosen from.
+        embeddings: One vector of length 1 for each sample, [anchor, dim].
+        views: What each sample is known to belong to, such as its second view or its partner, as vectors of length 1;
+            None if there is no such thing.
+        indices: Indices of the samples among all that are trained on.
+        samples: Number of all samples that are trained on.
+        features: The features of the samples before the head and without random views, [anchor, feature].
+        names: Where each sample is from, or what it is, in words; None if its index is enough.
     """
 
-    cosines: Tensor
-    pairs: Tensor
-    positive: Features | None
-    labels: Tensor | None
+    embeddings: Tensor
+    views: Tensor | None
+    indices: Indices
     samples: int
+    features: Features
+    labels: Tensor | None
+    names: tuple[str, ...] | None = None
+
+    @cached_property
+    def cosines(self) -> Tensor:
+        """Of each sample with what every sample belongs to, or with every sample, [anchor, anchor]."""
+        return self.embeddings @ (self.embeddings if self.views is None else self.views).T
+
+    @property
+    def pairs(self) -> Tensor:
+        """True for each pair of different samples, once."""
+        count = len(self.embeddings)
+        if self.views is None:
+            return torch.ones(count, count, dtype=torch.bool).triu(1)  # The other half is equal.
+        return ~torch.eye(count, dtype=torch.bool)
+
+    @property
+    def positive(self) -> Features | None:
+        """Cosines of known positives; None if there are none."""
+        if self.views is None:
+            return None
+        values: Features = self.cosines.diagonal().numpy().copy()
+        return values
 
     @classmethod
-    def of_views(cls, views: Iterable[Sequence[Tensor]], labels: Labels | None, *, samples: int) -> "ComparedSamples":
+    def of_views(
+        cls,
+        views: Iterable[Sequence[Tensor]],
+        *,
+        indices: Indices,
+        samples: int,
+        features: Features,
+        labels: Labels | None,
+        names: tuple[str, ...] | None = None,
+    ) -> "ComparedSamples":
         """Compare the first view of each sample with the second views of all. Those of one sample are positives.
 
         Args:
             views: For each batch, the embeddings of both views.
-            labels: Labels of these samples.
+            indices: Indices of the samples among all that are trained on.
             samples: Number of samples that they were chosen from.
+            features: Their features before the head and without random views.
+            labels: Their labels.
+            names: Their names.
         """
         firsts, seconds = (nn.functional.normalize(torch.cat(each), dim=1) for each in zip(*views, strict=True))
-        cosines = firsts @ seconds.T
         return cls(
-            cosines=cosines,
-            pairs=~torch.eye(len(cosines), dtype=torch.bool),
-            positive=cosines.diagonal().numpy().copy(),
-            labels=None if labels is None else torch.from_numpy(labels),
+            embeddings=firsts,
+            views=seconds,
+            indices=indices,
             samples=samples,
+            features=features,
+            labels=None if labels is None else torch.from_numpy(labels),
+            names=names,
         )
 
 
@@ -288,7 +333,7 @@ class Trained(Protocol):
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare some training samples with each other, in the space in which the loss compares.
+        """Embed some training samples in the space in which the loss compares them.
 
         `choose` returns their indices, given the count. The generator is the source of random views.
         """

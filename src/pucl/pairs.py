@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from pucl.data.errors import ExtraMissingError
+from pucl.data.pairlist import read_pairs
 from pucl.floored import user_level
 from pucl.shapes import Int, Tensor
 
@@ -73,6 +75,28 @@ def groups(
     order = np.full(len(sizes), NONE)
     order[np.flatnonzero(shared)[np.argsort(first[shared])]] = np.arange(int(shared.sum()))
     return torch.from_numpy(order[numbers].astype(np.int64))
+
+
+def read_groups(file: str | Path, samples: int | Sequence[str], *, most: int | None = None) -> Int[Tensor, " sample"]:
+    """Group ids for a loss from a list of pairs, such as `pucl suspects` writes it; see `groups`.
+
+    Args:
+        file: A ``.csv``, ``.parquet`` or ``.json`` file with the columns ``first`` and ``second``, indices of samples,
+            or ``first_name`` and ``second_name``.
+        samples: Number of samples, or the name of each.
+        most: A sample in more than this many pairs joins nothing; see `groups`. Pairs of pairs are joined, so that a
+            long list can make one group of many samples.
+
+    Returns:
+        int64 [sample]: numbers from 0, and -1 for a sample that is in no pair.
+
+    Example::
+
+        ids = pucl.pairs.read_groups("pairs.csv", len(data))
+        loss(z0, z1, groups=ids[rows])
+    """
+    count, names = (samples, None) if isinstance(samples, int) else (len(samples), samples)
+    return groups(read_pairs(Path(file)).within(count, names), range(count), most=most)
 
 
 def _listed(values: Iterable[Any]) -> Iterable[Any]:

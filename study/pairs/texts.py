@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pucl.evaluation import record_key
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 from pucl.shapes import Bool, Float, Tensor
 from study.pairs.rows import GUIDE, TRUTH, KnowingLoss, Row
 from study.pairs.world import Numbers
@@ -98,7 +98,7 @@ class TextWorld:
             indices = np.flatnonzero(chosen)
             blocks = [indices[start : start + self.batch] for start in range(0, len(indices), self.batch)]
             features = torch.cat([model(*part.take(block)) for block in blocks])
-            found = rank(features.numpy(), part.labels[indices]).means()
+            found = rank_neighbours(features.numpy(), part.labels[indices]).means()
             measured[name] = {record_key("retrieval", key): value for key, value in found.items()}
         return measured
 

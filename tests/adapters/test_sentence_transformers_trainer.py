@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer import losses as library
 
 from pucl.adapters.sentence_transformers import CachedRankingLoss, CorrectionCallback, RankingLoss
 from pucl.corrections import CORRECTIONS, Ratio
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 from small_sentences import DOCUMENTS, QUERIES, THINGS, gradients, small_model, tokens
 
 pytestmark = [
@@ -63,7 +63,7 @@ def retrieval(model: Any) -> float:
     texts = [f"{word} {thing} n{number}" for thing in THINGS for number, word in enumerate(QUERIES + DOCUMENTS)]
     embedded = model.eval()(tokens(model, [texts])[0])["sentence_embedding"]
     labels = np.repeat(np.arange(len(THINGS)), len(QUERIES + DOCUMENTS))
-    return float(rank(embedded.float().numpy(), labels).average_precision.mean())
+    return float(rank_neighbours(embedded.float().numpy(), labels).average_precision.mean())
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)

@@ -299,7 +299,7 @@ def test_the_gate_opens_high_and_shuts_low(monkeypatch: pytest.MonkeyPatch) -> N
     state, sees = state_of(loss), []
     found = Clusters().divide(torch.nn.functional.normalize(torch.randn(SAMPLES, 32), dim=1), 0)
     for agreement in (0.5, 0.44, 0.5, 0.56, 0.46):
-        state.decide(replace(found, repeatable=agreement))
+        state.decide(replace(found, agreements=(agreement,)))
         sees.append(state.sees)
     assert sees == [True, False, False, True, True]
 
@@ -325,7 +325,8 @@ def test_few_samples_are_plain() -> None:
 
 
 def test_more_samples_than_are_divided_follow_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pucl.corrections.clusters.LARGEST", 200)
+    for module in ("corrections.clusters", "estimation.communities"):
+        monkeypatch.setattr(f"pucl.{module}.LARGEST", 200)
     for named in (True, False):
         loss = make(named=named)
         run(loss, SEPARATE, named=named)

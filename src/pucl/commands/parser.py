@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 from pucl.texts import did_you_mean, printable
 
 COMMANDS = {
+    "diagnose": "how many negatives of your embeddings are false, and what do they cost",
+    "suspects": "list the pairs of samples that are probably false negatives",
     "train": "train one encoder with a correction, and evaluate it",
     "compare": "train with several corrections and seeds, and compare the results",
     "eval": "measure the embeddings of finished runs with probes",

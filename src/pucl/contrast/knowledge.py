@@ -1,4 +1,4 @@
-"""Known groups of samples, and the labels that the oracles use."""
+"""Known groups of samples, known single pairs, and the labels that the oracles use."""
 
 from dataclasses import replace
 
@@ -75,6 +75,48 @@ def check_some_differ(groups: Int[Tensor, " row"]) -> None:
             f"group (-1), got {len(groups)} embeddings of the group {int(groups[0])} alone. Shuffle the data or take "
             f"larger batches; if most of the data is one group, leave out the samples that join everything "
             f"(pucl.pairs.groups has most=)"
+        )
+
+
+class KnownPairs:
+    """Pairs of samples that are never each other's negatives.
+
+    Unlike groups, pairs are no equivalence: if a and b belong together, and b and c, a and c may still be compared.
+
+    Args:
+        pairs: Indices of two samples of the data each.
+        samples: Number of samples in the data.
+    """
+
+    def __init__(self, pairs: Int[Tensor, "pair 2"], samples: int) -> None:
+        both = torch.cat([pairs, pairs.flip(1)]).to(torch.int64)
+        self.samples = samples
+        self.codes = (both[:, 0] * samples + both[:, 1]).unique()
+        self.named = torch.zeros(samples + 1, dtype=torch.bool, device=pairs.device)  # The last is for unknown samples.
+        self.named[both[:, 0]] = True
+
+    def leave_out(self, pairs: Pairs) -> Pairs:
+        """Leave these pairs out of a comparison. The samples that are left represent as many as were drawn.
+
+        So N stays, as for the oracle: with all pairs of one class this is `without_false_negatives`. If none of them is
+        compared here, the pairs are returned as they are.
+        """
+        if not pairs.shared:
+            raise ValueError("known pairs are those of samples shared by all anchors: expected one set of samples")
+        queries, keys = pairs.sample_ids()
+        rows, columns = self.named[queries].nonzero()[:, 0], self.named[keys].nonzero()[:, 0]
+        codes = queries[rows, None] * self.samples + keys[columns]
+        found = torch.isin(codes, self.codes)
+        if not found.any():
+            return pairs
+        left = torch.ones(pairs.shape, dtype=torch.bool, device=codes.device)
+        left[rows[:, None], columns] = ~found
+        if pairs.query_ids is not None and pairs.key_ids is not None:
+            left |= pairs.query_ids[:, None] == pairs.key_ids  # Ids leave these out already, or make positives of them.
+        return replace(
+            pairs,
+            mask=left if pairs.mask is None else left & pairs.mask,
+            drawn=pair_counts(pairs) if pairs.drawn is None else pairs.drawn,
         )
 
 

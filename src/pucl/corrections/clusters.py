@@ -18,6 +18,7 @@ from pucl.estimation.communities import (
     DIRECTIONS,
     FEWEST,
     LARGEST,
+    REPEATABLE,
     RESOLUTIONS,
     Partitions,
     Whitening,
@@ -25,13 +26,14 @@ from pucl.estimation.communities import (
     follow,
     mean_square_share,
     repeated_partitions,
+    some_of,
 )
 from pucl.settings import setting
 from pucl.shapes import Float, Int, Tensor
 
 KEPT = 0.7  # Weight of an epoch's features relative to the next one's: about the last three epochs count.
 FIRST_EPOCH = 2  # Features of the first epoch are those of a nearly untrained encoder.
-OPENS = 0.55  # Agreement from which communities are used. Noise reaches 0.25, encoders too weak to help 0.43.
+OPENS = REPEATABLE  # Agreement from which communities are used.
 SHUTS = 0.45  # Agreement below which they are no longer used. It is lower than `OPENS`, so that this rarely alternates.
 RECENT = 1 << 14  # Samples since the last epoch ended that are remembered if samples have no names.
 MATES = 8  # Most mates that an anchor attracts in a step. All of them do the same, and need more memory.
@@ -368,10 +370,3 @@ def mean_features(
     directions = torch.nn.functional.normalize(embeddings - embeddings.mean(dim=0), dim=1)
     sums = directions.new_zeros(len(samples), embeddings.shape[1]).index_add_(0, row, directions)
     return samples, sums / torch.bincount(row, minlength=len(samples))[:, None]
-
-
-def some_of(count: int, seed: int) -> Int[Tensor, " chosen"]:
-    """Indices of all samples, or of a random `LARGEST` of them if there are more."""
-    if count <= LARGEST:
-        return torch.arange(count)
-    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:LARGEST].sort().values

@@ -5,7 +5,7 @@ in each half of the samples, and each result is extended to all samples. If the 
 data; if not, they are chance. All constants are here, each with its reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ FEWEST = 60  # Fewest samples: each half must have three times as many as a samp
 SHORTEST = 1e-6  # A direction whose standard deviation is below this share of the largest one is rounding noise.
 ROUNDS = 3  # Rounds of merging and refining; after the second hardly any sample moves.
 REFINEMENTS = 12  # Most passes over the samples in a round.
+REPEATABLE = 0.55  # Agreement from which groups are in the data. Noise reaches 0.25, encoders too weak to help 0.43.
 
 Ids = NDArray[np.int64]
 Divide = Callable[[Tensor, Ids, float, np.random.Generator], Ids]
@@ -70,16 +71,25 @@ class Partitions:
     Args:
         groups: The group of each sample in each partition, from 0. Columns 2 i and 2 i + 1 are from the two halves of
             split i.
-        repeatable: Adjusted Rand index of the two columns of a split, mean over the splits: 0 by chance, 1 if both
-            are equal.
+        agreements: Adjusted Rand index of the two columns of each split: 0 by chance, 1 if both are equal.
     """
 
     groups: Int[Tensor, "sample partition"]
-    repeatable: float
+    agreements: tuple[float, ...]
+
+    @property
+    def repeatable(self) -> float:
+        """The mean agreement of the splits."""
+        return float(np.mean(self.agreements))
 
 
 def repeated_partitions(
-    points: Float[Tensor, "sample direction"], seed: int, divide: "Divide | None" = None
+    points: Float[Tensor, "sample direction"],
+    seed: int,
+    divide: "Divide | None" = None,
+    *,
+    resolutions: Sequence[float] = RESOLUTIONS,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Partitions:
     """Divide halves of the samples, and extend each result to all samples by the majority of their neighbours.
 
@@ -87,12 +97,14 @@ def repeated_partitions(
         points: Unit vectors, at least `FEWEST`.
         seed: The same seed gives the same partitions.
         divide: Divides a half. None: `communities`.
+        resolutions: The resolution of each split.
+        progress: Called after each split with the number of splits that are done, and of all.
     """
     numbers = np.random.default_rng(seed)
     # Of three times as many neighbours, enough are in the same half of the samples.
     nearest, count = nearest_points(points, points, 3 * NEIGHBOURS, skip_own=True), len(points)
     columns: list[Ids] = []
-    for resolution in RESOLUTIONS:
+    for done, resolution in enumerate(resolutions, 1):
         order = numbers.permutation(count)
         for half in (np.sort(order[: count // 2]), np.sort(order[count // 2 :])):
             near = _within(nearest, half)
@@ -103,8 +115,16 @@ def repeated_partitions(
             everyone = majority(groups[near])
             everyone[half] = groups
             columns.append(everyone)
-    agreement = [adjusted_rand(one, other) for one, other in zip(columns[::2], columns[1::2], strict=True)]
-    return Partitions(torch.from_numpy(np.stack(columns, axis=1)), float(np.mean(agreement)))
+        progress(done, len(resolutions))
+    agreements = tuple(adjusted_rand(one, other) for one, other in zip(columns[::2], columns[1::2], strict=True))
+    return Partitions(torch.from_numpy(np.stack(columns, axis=1)), agreements)
+
+
+def some_of(count: int, seed: int) -> Int[Tensor, " chosen"]:
+    """All of so many samples, or a random `LARGEST` of them."""
+    if count <= LARGEST:
+        return torch.arange(count)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:LARGEST].sort().values
 
 
 def communities(neighbours: Ids, resolution: float, numbers: np.random.Generator) -> Ids:
@@ -223,6 +243,11 @@ def mean_square_share(groups: Int[Tensor, "sample partition"]) -> float:
         return 0.0
     sums = [_pairs_together(one, other) for one in columns for other in columns]
     return float(np.mean(sums) / (samples * (samples - 1)))
+
+
+def share_of_pairs(groups: Ids) -> float:
+    """The share of the pairs of different samples that are in one group."""
+    return _pairs_together(groups, groups) / (len(groups) * (len(groups) - 1))
 
 
 def _pairs_together(one: Ids, other: Ids) -> float:

@@ -48,6 +48,7 @@ class GraphTask:
         self.config = config
         self.graphs = limited(load_graphs(config.data, root=root, features=config.features), config.limit)
         self.labels = self.graphs.labels
+        self.names = None
         self.notes = self.graphs.notes
 
     @cached_property

@@ -132,15 +132,16 @@ class TrainedGraphs:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare graphs by their vectors before the head. InfoGraph itself compares nodes with graphs."""
+        """Graphs are compared by their vectors before the head. InfoGraph itself compares nodes with graphs."""
         del generator  # Graphs have no random views.
         graphs = self.data(root=root)
         chosen = choose(len(graphs))
-        rows = nn.functional.normalize(torch.from_numpy(self.encode(graphs.subset(chosen))), dim=1)
+        rows = self.encode(graphs.subset(chosen))
         return ComparedSamples(
-            cosines=rows @ rows.T,
-            pairs=torch.ones(len(chosen), len(chosen), dtype=torch.bool).triu(1),  # The other half is equal.
-            positive=None,
-            labels=None if graphs.labels is None else torch.from_numpy(graphs.labels[chosen]),
+            embeddings=nn.functional.normalize(torch.from_numpy(rows), dim=1),
+            views=None,
+            indices=chosen,
             samples=len(graphs),
+            features=rows,
+            labels=None if graphs.labels is None else torch.from_numpy(graphs.labels[chosen]),
         )

@@ -45,6 +45,7 @@ class ImageTask:
         self.data = limited(with_validation(data) if config.validation else data, config.limit)
         self.samples = self.data.pretrain
         self.labels = self.data.pretrain.labels
+        self.names = self.samples.names
         self.notes = self.data.notes + (config.skipped_probes() if self.can_be_probed() else ())
 
     @property

@@ -21,7 +21,7 @@ from pucl.images.registry import load as load_data
 from pucl.images.resizing import resize_pixels
 from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
-from pucl.images.task import limited
+from pucl.images.task import ImageTask, limited
 from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, ReportProgress, ShownSamples
 from pucl.shapes import Float
 
@@ -172,13 +172,20 @@ class TrainedImages:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare two views of each image after the head: the first view of one with the second view of another."""
-        images = self.data(root=root).pretrain
+        """Embed two views of each image after the head: the first view of one is compared with the second of others."""
+        images = ImageTask(self.config, root).samples
         chosen = choose(len(images))
         blocks = [images.pixels[chosen[start : start + COMPARED]] for start in range(0, len(chosen), COMPARED)]
         views = [self.module.look(torch.from_numpy(np.array(pixels)), generator) for pixels in blocks]
-        labels = None if images.labels is None else images.labels[chosen]
-        return ComparedSamples.of_views(views, labels, samples=len(images))
+        some = images.subset(chosen)
+        return ComparedSamples.of_views(
+            views,
+            indices=chosen,
+            samples=len(images),
+            features=self.encode(some),
+            labels=some.labels,
+            names=some.names,
+        )
 
 
 class PixelEncoder(nn.Module):

@@ -14,6 +14,7 @@ from pucl.files import whole_file
 from pucl.frameworks import open_data
 from pucl.runs.catalogue import FINISHED, find_runs
 from pucl.runs.directory import RunDirectory
+from pucl.runs.exclusion import fingerprint
 from pucl.runs.log import same_data
 
 
@@ -72,7 +73,7 @@ def same_data_checker(root: Path | None) -> Callable[[RunConfig, dict[str, Any]]
         plain = replace(config, correction=PLAIN, settings={}, seed=0)
         key = json.dumps(plain.as_json())
         if key not in here:
-            here[key] = open_data(plain, root).fingerprint()
+            here[key] = fingerprint(plain, open_data(plain, root))
         return same_data(result["data"], here[key])
 
     return same

@@ -14,6 +14,7 @@ from pucl.frameworks import build_framework, modality_of, open_data
 from pucl.modality import Task
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import SILENT, Display
+from pucl.runs.exclusion import excluded_pairs, fingerprint
 from pucl.runs.log import RunLog, TensorBoard, check_same_data
 from pucl.runs.posterior import kept_state
 from pucl.runs.trained import need_safetensors, save_weights
@@ -82,7 +83,7 @@ def run(
             "processor_seconds": time.process_time() - processor,
             "peak_memory_mib": peak_memory(chosen),
             modality_of(config).name: len(task.samples),
-            "data": task.fingerprint(),
+            "data": fingerprint(config, task),
             "device": str(chosen),
             "processes": processes.world_size(),
             "notes": list(task.notes),
@@ -110,7 +111,7 @@ def train(
         return {"seconds": 0.0}
     if config.correction in ORACLES and task.labels is None:
         raise ValueError(f"the oracle uses the labels: expected data with labels, got {config.data}")
-    log = RunLog(directory, task.fingerprint())
+    log = RunLog(directory, fingerprint(config, task))
 
     def warn(words: str) -> None:
         log.warnings.append(words)
@@ -209,6 +210,7 @@ def make_training(
         labels=labels,
         truth=task.labels,
         attract=attract,
+        excluded=excluded_pairs(config, task),
         warn=warn,
     )
 
@@ -246,7 +248,7 @@ def _finished_before(
         state = "unfinished run: continue it" if finished is None else "finished run: return its result"
         raise ValueError(f"{directory.path} holds a {state} with --resume, or choose another directory with --out")
     if finished is not None and "data" in finished:
-        check_same_data(directory, finished["data"], open_data(config, root).fingerprint())
+        check_same_data(directory, finished["data"], fingerprint(config, open_data(config, root)))
     return finished
 
 

@@ -75,6 +75,7 @@ class TextTask:
                 f"{self.data.name}: {error}; --second-column or --label-column names a column of the file"
             ) from error
         self.labels = self.samples.labels
+        self.names = self.samples.texts
         alone = len(self.data.train) - len(self.samples)
         notes = (f"{alone:,} texts are not trained on: each is alone in its class",) if alone else ()
         self.notes = self.data.notes + notes

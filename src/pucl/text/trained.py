@@ -128,10 +128,17 @@ class TrainedTexts:
     def compare_samples(
         self, choose: Callable[[int], Indices], *, root: Path | None, generator: torch.Generator
     ) -> ComparedSamples:
-        """Compare the first text of each pair with the second texts of all pairs."""
+        """Embed both texts of each pair: the first text of one is compared with the second texts of others."""
         texts = self.data(root=root).train.with_partners()
         chosen = choose(len(texts))
         blocks = [chosen[start : start + COMPARED] for start in range(0, len(chosen), COMPARED)]
         sides = [self.module.look(texts.batch(block), generator) for block in blocks]
-        labels = None if texts.labels is None else texts.labels[chosen]
-        return ComparedSamples.of_views(sides, labels, samples=len(texts))
+        some = texts.subset(chosen)
+        return ComparedSamples.of_views(
+            sides,
+            indices=chosen,
+            samples=len(texts),
+            features=self.encode(some),
+            labels=some.labels,
+            names=some.texts,
+        )

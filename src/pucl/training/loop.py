@@ -14,7 +14,12 @@ from torch import nn
 from pucl import processes
 from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
-from pucl.contrast.knowledge import with_false_negatives_attracted, with_groups, without_false_negatives
+from pucl.contrast.knowledge import (
+    KnownPairs,
+    with_false_negatives_attracted,
+    with_groups,
+    without_false_negatives,
+)
 from pucl.contrast.loss import ObjectiveName, Outcome, outcome_of
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairs import Pairs
@@ -133,6 +138,8 @@ class Training(Generic[_Samples]):
         attract: Whether the oracle attracts false negatives. Otherwise it leaves them out.
         groups: Known group of each sample, -1 for none. Samples of one group are positives of each other, whatever the
             framework compares; see `pucl.contrast.knowledge.with_groups`.
+        excluded: Pairs of samples, [pair, 2], that are never each other's negatives; see
+            `pucl.contrast.knowledge.KnownPairs`. The oracles know all pairs, and do not use them.
     """
 
     def __init__(
@@ -147,6 +154,7 @@ class Training(Generic[_Samples]):
         truth: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         attract: bool = False,
         groups: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        excluded: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.steps_per_epoch = plan.steps_per_epoch(len(data))
@@ -178,6 +186,10 @@ class Training(Generic[_Samples]):
         self.attract = attract
         self.labels = None if labels is None else torch.from_numpy(labels).to(self.device)
         self.groups = None if groups is None else torch.from_numpy(groups).to(self.device)
+        if excluded is not None and plan.compat is not None:
+            raise ValueError(f"excluded pairs change the loss: expected no compat, got {plan.compat}")
+        known = None if excluded is None else torch.from_numpy(excluded).to(self.device)
+        self.excluded = None if known is None or self.labels is not None else KnownPairs(known, len(data))
         self.truth = None if truth is None or self.learnt is None else torch.from_numpy(truth).to(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
@@ -291,7 +303,7 @@ class Training(Generic[_Samples]):
                 group["lr"] = rate
             precision = self.plan.precision
             with torch.autocast(self.device.type, dtype=getattr(torch, precision), enabled=precision != "float32"):
-                all_pairs = [self._use_labels(self._use_groups(pairs)) for pairs in self.framework.pairs(batch)]
+                all_pairs = [self._use_knowledge(pairs) for pairs in self.framework.pairs(batch)]
             if all_pairs:
                 ready = self.framework.ready
                 settled = [self._loss(pairs, corrected=ready) for pairs in all_pairs]
@@ -311,12 +323,14 @@ class Training(Generic[_Samples]):
                 self._report = end_epoch(self.learnt, together=processes.world_size() > 1)
         return batch.whole
 
-    def _use_groups(self, pairs: Pairs) -> Pairs:
-        """The pairs with known groups, if this training has them."""
-        if self.groups is None:
-            return pairs
-        known = [torch.where(samples >= 0, self.groups[samples], -1) for samples in pairs.sample_ids()]
-        return with_groups(pairs, known[0], known[1])
+    def _use_knowledge(self, pairs: Pairs) -> Pairs:
+        """The pairs with known groups, without excluded pairs, and with the labels of the oracle, if there are any."""
+        if self.groups is not None:
+            known = [torch.where(samples >= 0, self.groups[samples], -1) for samples in pairs.sample_ids()]
+            pairs = with_groups(pairs, known[0], known[1])
+        if self.excluded is not None:
+            pairs = self.excluded.leave_out(pairs)
+        return self._use_labels(pairs)
 
     def _use_labels(self, pairs: Pairs) -> Pairs:
         """The pairs of the oracle, if this training has labels."""
