@@ -57,6 +57,7 @@ IMAGES = Modality(
     make_views=_make_views,
     probed_on="the test images",
     labels_needed="in training and test images",
+    hub_task="image-feature-extraction",
     recipes=RECIPES,
     first_look=FIRST_LOOK,
 )

@@ -30,6 +30,7 @@ TEXTS = Modality(
     revive=_revive,
     probed_on="the test texts",
     labels_needed="or pairs of texts, enough to hold some out",
+    hub_task="sentence-similarity",
     first_look=FIRST_LOOK,
 )
 

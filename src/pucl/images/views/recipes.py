@@ -173,7 +173,12 @@ class SimCLRViews(RandomBoxes):
     def plain(self, images: Tensor) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
         """Prepare whole images without random choices, for evaluation."""
         with torch.no_grad(), full_precision(images.device):
-            return operators.normalise(_resize(images, self.size), MEAN, STD)
+            (prepared,) = self.colours(_resize(images, self.size))
+            return prepared
+
+    def colours(self, images: Float[Tensor, "batch 3 height width"]) -> tuple[Float[Tensor, "batch 3 height width"]]:
+        """Normalise images from 0 to 1, in place."""
+        return (operators.normalise(images, MEAN, STD),)
 
     def about(self) -> dict[str, Any]:
         """How images are prepared for the encoder; saved with its weights."""
@@ -225,7 +230,11 @@ class CMCViews(RandomBoxes):
     def plain(self, images: Tensor) -> LightAndColour:
         """Prepare lightness and colour of whole images, for evaluation."""
         with torch.no_grad(), full_precision(images.device):
-            return operators.split_lab(_resize(images, self.size))
+            return self.colours(_resize(images, self.size))
+
+    def colours(self, images: Float[Tensor, "batch 3 {self.size} {self.size}"]) -> LightAndColour:
+        """Split images from 0 to 1 into lightness and colour."""
+        return operators.split_lab(images)
 
     def about(self) -> dict[str, Any]:
         """How images are prepared for the encoder; saved with its weights."""
