@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from pucl.commands.options import (
     Container,
     add_device,
+    add_log,
     add_root,
     add_setting,
-    add_tensorboard,
     braced,
     given,
     option_of,
@@ -87,7 +87,7 @@ def add_frameworks(
         _refuse_others(own, name)
         add_device(groups["run"])
         groups["run"].add_argument("--compile", action="store_true", help="compile the encoder with torch.compile")
-        add_tensorboard(groups["run"])
+        add_log(groups["run"])
 
 
 def rows_of(modalities: Iterable[Modality]) -> list[str]:

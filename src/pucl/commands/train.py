@@ -17,7 +17,7 @@ from pathlib import Path
 from pucl import processes
 from pucl.commands.frameworks import Groups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
-from pucl.commands.options import add_checkpoint_seconds
+from pucl.commands.options import add_checkpoint_seconds, loggers_of
 from pucl.devices import choose_device
 from pucl.evaluation import known_numbers, numbers_in
 from pucl.frameworks import modality_of
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint_seconds=arguments.checkpoint_seconds,
             device=arguments.device,
             compiled=arguments.compile,
-            tensorboard=arguments.tensorboard,
+            log=loggers_of(arguments),
             display=display,
         )
     if not first:

@@ -82,8 +82,8 @@ def portable_images(
         module=encoder,
         axes={"images": ("batch", 3, "height", "width")},
         draw=draw,
-        inputs=f"`images`: {kind} [batch, 3, height, width] from 0 to {1 if floats else 255}, of any size, as red, green "
-        "and blue. Resizing and normalisation are inside.",
+        inputs=f"`images`: {kind} [batch, 3, height, width] from 0 to {1 if floats else 255}, of any size, as red, "
+        "green and blue. Resizing and normalisation are inside.",
         usage="import numpy as np\n\n"
         f"pixels = np.random.default_rng(0).integers(0, 256, (2, 3, {image_size}, {image_size})).astype(np.uint8)\n"
         f'inputs = {{"images": pixels{scale}}}  # your pictures',

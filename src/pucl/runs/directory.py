@@ -71,6 +71,8 @@ class RunDirectory:
         self.embeddings = path / "embeddings.npz"
         self.metrics = path / "metrics.jsonl"  # One line for each epoch.
         self.tensorboard = path / "tensorboard"
+        self.wandb = path / "wandb"
+        self.logs = path / "logs.json"  # What loggers need to continue; see `pucl.runs.loggers`.
 
     @contextmanager
     def claimed(self, config: RunConfig, *, device: torch.device) -> Iterator[None]:
@@ -105,6 +107,7 @@ class RunDirectory:
                 raise ValueError(f"{self.path} holds another run: {differences}; choose another directory with --out")
             try:
                 if not self.begun:
+                    self._clear_logs()  # Of a run that was killed before its first checkpoint.
                     write_json(self.path / "config.json", config.as_json())
                 if self.result() is None:
                     write_json(self.path / "environment.json", environment(device))
@@ -116,12 +119,17 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Remove a run that failed before its first checkpoint, such as one whose data are missing."""
-        shutil.rmtree(self.tensorboard, ignore_errors=True)
+        self._clear_logs()
         # The lock last: it protects the other files.
         for name in (self.weights.name, self.embeddings.name, PROGRESS, "environment.json", "config.json", ".lock"):
             (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # The directory stays if it has other files.
             self.path.rmdir()
+
+    def _clear_logs(self) -> None:
+        self.logs.unlink(missing_ok=True)
+        for folder in (self.tensorboard, self.wandb):
+            shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def begun(self) -> bool:
