@@ -1,6 +1,7 @@
 """Loggers: each gets the metrics of the run once, also after a resume, and none of them can stop a training."""
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -233,13 +234,19 @@ def test_wandb_keeps_runs_on_this_machine(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def wandb_history(file: Path) -> list[tuple[int, set[str]]]:
-    """The steps that a file of wandb holds, each with the names of its numbers."""
+    """The steps that a file of wandb holds, each with the names of its numbers.
+
+    wandb writes in another process, which may still be at it: the record of its exit is the last one.
+    """
     from wandb.proto import wandb_internal_pb2  # noqa: PLC0415
 
-    steps = []
-    for data in leveldb_records(file.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    steps, records = [], []
+    for _ in range(300):
+        records = [wandb_internal_pb2.Record.FromString(data) for data in leveldb_records(file.read_bytes())]
+        if any(record.WhichOneof("record_type") == "exit" for record in records):
+            break
+        time.sleep(0.1)
+    for record in records:
         if record.WhichOneof("record_type") == "history":
             names = {item.key or "/".join(item.nested_key) for item in record.history.item}
             steps.append((record.history.step.num, names))
