@@ -234,6 +234,11 @@ class RunConfig:
         """
         return None
 
+    @property
+    def fetched_model(self) -> str | None:
+        """The name of a model that the training downloads, unless it is on this machine; None if there is none."""
+        return None
+
     def for_encoding(self) -> "RunConfig":
         """The same with the smallest queue or bank: after the training it is of no use."""
         return self

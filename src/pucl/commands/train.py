@@ -2,6 +2,9 @@
 
 Each framework has settings of its own: `pucl train FRAMEWORK --help` shows them.
 
+The settings may be in a file of TOML: `pucl train --config run.toml`, with DATA and other options or without. Each run
+writes such a file, run.toml, into its directory.
+
 The run's directory holds the configuration, metrics (a line of JSON for each epoch), the encoder, embeddings and the
 result. Ctrl-C saves first; --resume continues.
 
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pucl import processes
+from pucl.commands.configfile import add_config, check_encoder, fill_in, with_framework
 from pucl.commands.frameworks import Groups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
 from pucl.commands.options import add_checkpoint_seconds, loggers_of
@@ -28,13 +32,24 @@ from pucl.runs.display import Display
 from pucl.runs.run import run as run_training
 from pucl.texts import percent, say, table
 
-EXAMPLES = ("pucl train simclr --help", "pucl train simclr digits", "pucl train infograph ENZYMES --correction plain")
+EXAMPLES = (
+    "pucl train simclr --help",
+    "pucl train simclr digits",
+    "pucl train infograph ENZYMES --correction plain",
+    "pucl train simclr --config runs/first/run.toml --seed 1",
+)
+DEFAULTS = {"correction": "pucl", "seed": 0}
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
     "{data} --correction plain --seed 1",
     "{path} --alpha 0.12 --c 0.1 --epochs 50 --out runs/first",
     "{path} --resume",
+    "--config run.toml --seed 1",
 )
+
+
+expand = with_framework
+"""Completes the arguments before they are parsed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,18 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_own(groups: Groups, modalities: Sequence[Modality]) -> None:
     rows = rows_of(modalities)
-    names = f"one of {', '.join(rows)} (default: %(default)s)"
-    groups["correction"].add_argument("--correction", default="pucl", choices=rows, metavar="NAME", help=names)
+    names = f"one of {', '.join(rows)} (default: {DEFAULTS['correction']})"
+    groups["correction"].add_argument("--correction", choices=rows, metavar="NAME", help=names)
     run = groups["run"]
-    run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers (default: 0)")
+    run.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
     out = "the run's directory (default: runs/FRAMEWORK-DATA-CORRECTION-seed-N, and the settings that were given)"
     run.add_argument("--out", type=Path, metavar="DIR", help=out)
+    add_config(run)
     run.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     add_checkpoint_seconds(run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate, and print the accuracies and the run's directory."""
+    fill_in(arguments, DEFAULTS)
     config = recipe(
         arguments.framework,
         arguments.data,
@@ -65,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         **changes(arguments),
     )
+    check_encoder(config, arguments)
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
     with (

@@ -20,6 +20,7 @@ from pucl.files import left_parts, whole_file, write_json, write_whole
 from pucl.frameworks.recipes import read_config
 from pucl.records import DamagedError, MismatchError, conform, read_lines, read_record
 from pucl.runs.display import PROGRESS
+from pucl.runs.runfile import RUN_FILE, as_toml
 from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
 Calibration = TypedDict(
@@ -109,6 +110,7 @@ class RunDirectory:
                 if not self.begun:
                     self._clear_logs()  # Of a run that was killed before its first checkpoint.
                     write_json(self.path / "config.json", config.as_json())
+                    write_whole(self.path / RUN_FILE, as_toml(config).encode(errors="backslashreplace"))
                 if self.result() is None:
                     write_json(self.path / "environment.json", environment(device))
                 yield
@@ -121,7 +123,15 @@ class RunDirectory:
         """Remove a run that failed before its first checkpoint, such as one whose data are missing."""
         self._clear_logs()
         # The lock last: it protects the other files.
-        for name in (self.weights.name, self.embeddings.name, PROGRESS, "environment.json", "config.json", ".lock"):
+        for name in (
+            self.weights.name,
+            self.embeddings.name,
+            PROGRESS,
+            "environment.json",
+            RUN_FILE,
+            "config.json",
+            ".lock",
+        ):
             (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # The directory stays if it has other files.
             self.path.rmdir()
