@@ -32,6 +32,8 @@ from pucl.modality import (
     Indices,
     Labels,
     Modality,
+    OwnFormat,
+    Portable,
     Progress,
     ShownSamples,
 )
@@ -243,6 +245,13 @@ class TrainedTexts:
         return ShownSamples(
             part="texts", indices=indices, rows=rows, labels=texts.labels[indices], classes=texts.classes
         )
+
+    def portable(self, *, floats: bool = False) -> Portable:
+        raise ValueError("there is no other form of this encoder")
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        return {}
 
     @torch.no_grad()
     def compare_samples(

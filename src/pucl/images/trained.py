@@ -147,7 +147,7 @@ class TrainedImages:
         """
         size, limit = self.config.image_size, None
         if source is None:
-            source, limit = self.config.data, self.config.limit
+            source, size, limit = self.config.data, self.config.size_to_load, self.config.limit
         elif size is None and Path(source).expanduser().is_dir():
             size = self.image_size  # Pictures of a folder may have any size.
         return limited(load_data(source, root=root, image_size=size, test_share=test_share), limit)
