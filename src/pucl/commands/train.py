@@ -22,6 +22,7 @@ from pucl.commands.configfile import add_config, check_encoder, fill_in, with_fr
 from pucl.commands.frameworks import Groups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
 from pucl.commands.options import add_checkpoint_seconds, loggers_of
+from pucl.config import PLAIN
 from pucl.devices import choose_device
 from pucl.evaluation import known_numbers, numbers_in
 from pucl.frameworks import modality_of
@@ -35,14 +36,14 @@ from pucl.texts import percent, say, table
 EXAMPLES = (
     "pucl train simclr --help",
     "pucl train simclr digits",
-    "pucl train infograph ENZYMES --correction plain",
+    "pucl train infograph ENZYMES --correction auto",
     "pucl train simclr --config runs/first/run.toml --seed 1",
 )
-DEFAULTS = {"correction": "pucl", "seed": 0}
+DEFAULTS = {"correction": PLAIN, "seed": 0}
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
-    "{data} --correction plain --seed 1",
-    "{path} --alpha 0.12 --c 0.1 --epochs 50 --out runs/first",
+    "{data} --correction auto --seed 1",
+    "{path} --correction pucl --alpha 0.2 --out runs/first",
     "{path} --resume",
     "--config run.toml --seed 1",
 )
