@@ -40,8 +40,9 @@ class Card:
 
 def public(config: RunConfig) -> RunConfig:
     """The configuration without directories of this machine: of a path only the last name is kept."""
-    paths = {name: value for name, value in config.as_json().items() if isinstance(value, str) and value[:1] == "/"}
-    return replace(config, **{name: Path(value).name for name, value in paths.items()})
+    texts = {name: value for name, value in config.as_json().items() if isinstance(value, str)}
+    changes: dict[str, Any] = {name: Path(value).name for name, value in texts.items() if Path(value).is_absolute()}
+    return replace(config, **changes)
 
 
 def write_card(config: RunConfig, card: Card, results: Mapping[int, Mapping[str, Any]]) -> str:
@@ -91,7 +92,7 @@ def _training(config: RunConfig) -> str:
 
 def results_of_seeds(directory: RunDirectory, config: RunConfig) -> dict[int, dict[str, Any]]:
     """By seed: the result of this run, and of the runs beside it that differ in their seed alone."""
-    found = {}
+    found: dict[int, dict[str, Any]] = {}
     for path in [directory.path, *sorted(directory.path.resolve().parent.glob("*/config.json"))]:
         other = directory if path == directory.path else RunDirectory(path.parent)
         try:

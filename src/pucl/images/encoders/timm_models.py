@@ -47,10 +47,11 @@ def expected_images(name: str) -> ExpectedImages:
     height, width = found["input_size"][1:]
     if height != width:
         raise ValueError(f"encoder {name} is for images of {height} x {width} pixels: expected a model for squares")
+    (red, green, blue), (of_red, of_green, of_blue) = found["mean"], found["std"]
     return ExpectedImages(
         size=int(height),
-        mean=tuple(map(float, found["mean"])),
-        std=tuple(map(float, found["std"])),
+        mean=(float(red), float(green), float(blue)),
+        std=(float(of_red), float(of_green), float(of_blue)),
         fixed=bool(known.get("fixed_input_size", False)),
     )
 
