@@ -47,7 +47,7 @@ def parse(line: str) -> None:
     """Parse a command line; an unknown option or a missing argument raises an error."""
     pucl, name, *rest = shlex.split(line, comments=True)
     assert pucl == "pucl"
-    if rest[0] == "--config":
+    if rest[:1] == ["--config"]:
         rest = ["simclr", *rest]  # The file has it.
     if "--help" not in rest:
         parser = Parser(prog=f"pucl {name}")
