@@ -168,6 +168,8 @@ def test_a_pretrained_model_of_texts_stays_one(tmp_path: Path) -> None:
     run(config, tmp_path / "run")
     with pytest.raises(ValueError, match="give --format sentence-transformers"):
         export_run(tmp_path / "run", tmp_path / "out", "onnx")
+    with pytest.raises(ValueError, match="--floats is about the pixels of images"):
+        export_run(tmp_path / "run", tmp_path / "out", "sentence-transformers", floats=True)
     export_run(tmp_path / "run", tmp_path / "out", "sentence-transformers")
     texts = ["a first text", "another one"]
     rows = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)

@@ -61,6 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
             encoder=arguments.encoder,
             report=lambda words: area.show_text(f"pucl export: {words}"),
         )
-    say(f"largest difference to torch: {made.difference:.1e}, with 1 and with 64 samples")
+    say(f"largest difference to torch: {made.difference:.1e}")
     say(f"written to {out}: {', '.join(made.files)}")
     return 0

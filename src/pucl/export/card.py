@@ -107,7 +107,7 @@ def results_of_seeds(directory: RunDirectory, config: RunConfig) -> dict[int, di
 def _results(results: Mapping[int, Mapping[str, Any]], config: RunConfig, probed_on: str) -> str:
     known, names = known_numbers(), numbers_in(results.values())
     if not names:
-        return "The run was not measured: its data have no labels."
+        return "No results are recorded."
     own = f"this encoder (seed {config.seed})"
     seeds = ", ".join(map(str, results))
     header = [f"on {probed_on}, in percent", own]

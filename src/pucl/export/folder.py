@@ -58,6 +58,8 @@ def export_run(
     trained = load(run, encoder=encoder)
     own = trained.own_formats
     choose("format of this encoder", name, [*FORMATS, *own])
+    if floats and name in own:
+        raise ValueError(f"--floats is about the pixels of images: leave it out for {name}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with staging(out.name, out.parent) as part:
         report(f"writing {name} and comparing it with torch")
