@@ -128,7 +128,7 @@ def differences(one: Path, other: Path) -> list[str]:
 
 def leftovers(run: Path) -> list[str]:
     """What a finished run should not have: files of writers that were killed, checkpoints."""
-    wanted = {"config.json", "environment.json", "metrics.jsonl", "result.json", "encoder.safetensors"}
+    wanted = {"config.json", "run.toml", "environment.json", "metrics.jsonl", "result.json", "encoder.safetensors"}
     return sorted(path.name for path in run.iterdir() if path.name not in wanted | {"embeddings.npz", ".lock"})
 
 

@@ -30,7 +30,7 @@ from pucl import signals
 from pucl.config import check_once, choose
 from pucl.corrections import BCL, CORRECTIONS, PUCL, Correction, Debiased, GloFND, Hard, Ratio
 from pucl.data.errors import ExtraMissingError
-from pucl.evaluation.retrieval import NEAREST, rank
+from pucl.evaluation.retrieval import NEAREST, rank_neighbours
 from pucl.files import check_folder, write_json
 from pucl.floored import FlooredWarning
 from pucl.texts import percent, say, table

@@ -25,7 +25,7 @@ LAYERS = [
     {"modalities"},
     {"frameworks"},
     {"runs"},
-    {"diagnosis"},
+    {"diagnosis", "export"},
     {"reports", "doctor"},
     {"paper"},
     {"commands"},

@@ -32,6 +32,8 @@ from pucl.modality import (
     Indices,
     Labels,
     Modality,
+    OwnFormat,
+    Portable,
     ReportProgress,
     ShownSamples,
     ShownTexts,
@@ -242,6 +244,13 @@ class TrainedTexts:
     def choose_to_show(self, choose: Callable[[Labels | None, int], Indices], *, root: Path | None) -> ShownSamples:
         texts = load_texts(self.config.data, root)
         return ShownSamples.of("texts", texts, choose, lambda chosen: embed_texts(self.module, chosen))
+
+    def portable(self, *, floats: bool = False) -> Portable:
+        raise ValueError("there is no other form of this encoder")
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        return {}
 
     @torch.no_grad()
     def compare_samples(

@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, arguments: Sequence[str]) -> int:
     parser = Parser(prog=f"pucl {name}")
     command = add_command(name, parser)
-    parsed = parser.parse_args(arguments)
+    expand = getattr(command, "expand", list)  # Some commands complete their arguments from a file.
+    parsed = parser.parse_args(expand(arguments))
     parsed.command_line = shlex.join(["pucl", name, *arguments])  # For records: the command as it was given.
     with unpacking_up_to(getattr(parsed, "max_unpacked", None)):
         code: int = command.run(parsed)

@@ -242,6 +242,11 @@ class RunConfig:
         """
         return None
 
+    @property
+    def fetched_model(self) -> str | None:
+        """The name of a model that the training downloads, unless it is on this machine; None if there is none."""
+        return None
+
     def for_encoding(self) -> "RunConfig":
         """The same with the smallest queue or bank, which nothing needs after the training."""
         return self

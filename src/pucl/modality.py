@@ -285,6 +285,42 @@ class ComparedSamples:
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Portable:
+    """An encoder as a module that takes tensors alone, so that it runs without pucl.
+
+    Args:
+        module: Takes the inputs in their order, and returns features [sample, feature]. All that it does to them can be
+            traced, with any number of samples.
+        axes: The axes of each input by name. A name of an axis stands for any length.
+        draw: Makes inputs at random, and the rows that pucl itself has for them: ``draw(count, generator)``.
+        inputs: What the inputs are, in words.
+        usage: Lines of Python that make ``inputs``, a dictionary of arrays, without pucl.
+    """
+
+    module: nn.Module
+    axes: Mapping[str, tuple[str | int, ...]]
+    draw: Callable[[int, torch.Generator], tuple[tuple[Tensor, ...], Features]]
+    inputs: str
+    usage: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnFormat:
+    """A format of another library, in which an encoder of this kind is usually kept.
+
+    Args:
+        library: What Hugging Face's hub calls that library.
+        write: Writes the encoder to an existing directory, reads it with that library, and returns rows of features as
+            the library computes them and as pucl does.
+        usage: Lines of Python that read the directory and embed something.
+    """
+
+    library: str
+    write: Callable[[Path], tuple[Features, Features]]
+    usage: str
+
+
 @runtime_checkable
 class Trained(Protocol):
     """The encoder of a finished run, in evaluation mode."""
@@ -339,6 +375,19 @@ class Trained(Protocol):
         """
         ...
 
+    def portable(self, *, floats: bool = False) -> Portable:
+        """The encoder without pucl, for ``pucl export``; `floats` for images that are floats from 0 to 1.
+
+        Raises:
+            ValueError: If there is no such form. The message says what to do instead.
+        """
+        ...
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """Formats of other libraries that the encoder can be written in, by name; often none."""
+        ...
+
 
 @runtime_checkable
 class Views(Protocol):
@@ -384,6 +433,7 @@ class Modality:
             the caller gave, or None.
         probed_on: What accuracies are measured on, in words.
         labels_needed: Which labels this takes, in words.
+        hub_task: What Hugging Face's hub calls the task of its encoders.
         recipes: The settings that its runs start from, where they differ from the defaults.
         extra_rows: Rows of a comparison beside those that all modalities have.
         side_by_side: Whether runs are so small that several are best run at a time.
@@ -407,6 +457,7 @@ class Modality:
     make_encoder: Callable[[Any, Any, EncoderSource | None], nn.Module] | None = None
     probed_on: str
     labels_needed: str
+    hub_task: str = "feature-extraction"
     recipes: Recipes = field(default_factory=Recipes)
     extra_rows: tuple[str, ...] = ()
     side_by_side: bool = False

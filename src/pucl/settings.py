@@ -43,12 +43,14 @@ class Setting:
 
     Args:
         types: Types of its values, without None.
+        optional: Whether the value may be None.
         choices: Known values; empty for numbers and free text.
         several: Whether the value is several of the choices, separated by commas.
     """
 
     name: str
     types: frozenset[Any]
+    optional: bool
     default: Any
     meaning: str
     group: str
@@ -74,6 +76,7 @@ def read_settings(declared: type) -> list[Setting]:
             Setting(
                 name=field.name,
                 types=frozenset(str if _is_literal(each) else each for each in alternatives),
+                optional=type(None) in typing.get_args(hints[field.name]),
                 default=field.default,
                 meaning=about.get("meaning", ""),
                 group=about.get("group", ""),

@@ -47,6 +47,8 @@ def parse(line: str) -> None:
     """Parse a command line; an unknown option or a missing argument raises an error."""
     pucl, name, *rest = shlex.split(line, comments=True)
     assert pucl == "pucl"
+    if rest[:1] == ["--config"]:
+        rest = ["simclr", *rest]  # The file has it.
     if "--help" not in rest:
         parser = Parser(prog=f"pucl {name}")
         add_command(name, parser)
@@ -158,6 +160,10 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("pucl compare moco digits --schedule c", "cosine constant"),
         ("pucl eval mi", "mine.npz"),
         ("pucl data g", "get"),
+        ("pucl train simclr digits --conf", "--config"),
+        ("pucl compare simclr digits --log t", "tensorboard trackio"),
+        ("pucl export mine.npz --format t", "torchscript"),
+        ("pucl export mine.npz --fl", "--floats"),
     ],
 )
 def test_completion_in_bash(bash_script: Path, tmp_path: Path, typed: str, offered: str) -> None:

@@ -124,7 +124,7 @@ def test_stopped_while_it_is_probed(pictures: Path, tmp_path: Path, monkeypatch:
     with monkeypatch.context() as context:
         context.setattr(ImageTask, "evaluate", _interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "run", tensorboard=True)
+            run(config, tmp_path / "run", log=("tensorboard",))
     assert not (tmp_path / "run").exists()
     assert run(config, tmp_path / "run")["seconds"] == 0
 

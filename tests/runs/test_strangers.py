@@ -68,6 +68,7 @@ def test_a_file_never_says_which_code_is_run(
     for command in (
         ["embed", run_directory, "digits", "-o", "rows.npz"],
         ["eval", run_directory],
+        ["export", run_directory, "-o", "exported"],
         ["prior", run_directory],
         ["umap", run_directory],
     ):

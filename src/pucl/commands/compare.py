@@ -11,8 +11,10 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pucl import processes
+from pucl.commands.configfile import add_config, check_encoder, fill_in, with_framework
 from pucl.commands.experiments import add_workers, finish, report_failures, resources_of
 from pucl.commands.frameworks import (
     OptionGroups,
@@ -41,11 +43,16 @@ from pucl.runs.tables import ComparedRows, compare_corrections
 from pucl.texts import say
 
 EXAMPLES = ("pucl compare simclr --help", "pucl compare simclr digits", "pucl compare infograph ENZYMES --seeds 5")
+DEFAULTS: dict[str, Any] = {"corrections": None, "seeds": 3}
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
     "{data} --corrections plain,pucl,oracle --seeds 5",
     "{path} --alpha 0.12 --c 0.1 --epochs 50 --workers 2",
 )
+
+
+expand = with_framework
+"""Completes the arguments before they are parsed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +67,18 @@ def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
     run = groups["run"]
     yardstick = "number that leads the table and the page, such as linear or clustering_ari (default: retrieval)"
     run.add_argument("--yardstick", metavar="NAME", default="", help=yardstick)
-    run.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds (default: %(default)s)")
+    run.add_argument("--seeds", type=int, metavar="N", help=f"number of seeds (default: {DEFAULTS['seeds']})")
     add_workers(run, default="one for each core" if any(each.side_by_side for each in modalities) else "1")
+    add_config(run)
     out = "directory of the runs (default: runs/FRAMEWORK-DATA, and the settings that were given)"
     run.add_argument("--out", type=Path, metavar="DIR", help=out)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train all rows, print the table, and report where the results are."""
+    fill_in(arguments, DEFAULTS, unused=("correction", "seed"))
     base = recipe(arguments.framework, arguments.data, arguments.recipe, **changes(arguments))
+    check_encoder(base, arguments)
     modality = modality_of(base)
     corrections = compared_rows([modality]) if arguments.corrections is None else arguments.corrections
     resources = resources_of(arguments, workers=None if modality.side_by_side and not processes.launched() else 1)

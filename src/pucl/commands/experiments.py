@@ -9,9 +9,10 @@ from pucl.commands.options import (
     Container,
     add_checkpoint_seconds,
     add_device,
+    add_log,
     add_root,
-    add_tensorboard,
     given,
+    loggers_of,
 )
 from pucl.devices import usable_cores
 from pucl.progress import StatusArea, duration
@@ -28,7 +29,7 @@ def add_experiment(parser: argparse.ArgumentParser, *, out: str) -> None:
     """Add the options of experiments whose settings are fixed; `out` is the default directory in words."""
     add_root(parser)
     add_device(parser)
-    add_tensorboard(parser)
+    add_log(parser)
     add_workers(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"directory of the runs (default: {out})")
 
@@ -77,7 +78,7 @@ def resources_of(arguments: argparse.Namespace, *, workers: int | None = None) -
         compiled=getattr(arguments, "compile", False),
         workers=default if arguments.workers is None else arguments.workers,
         ray=arguments.ray,
-        tensorboard=arguments.tensorboard,
+        log=loggers_of(arguments),
         checkpoint_seconds=arguments.checkpoint_seconds,
         reuse=tuple(arguments.reuse),
     )

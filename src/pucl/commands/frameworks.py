@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from pucl.commands.options import (
     Container,
     add_device,
+    add_log,
     add_root,
     add_setting,
-    add_tensorboard,
     braced,
     given,
     option_of,
@@ -70,6 +70,7 @@ def add_frameworks(
         own.add_argument(
             "data",
             metavar="DATA",
+            nargs="?",  # A file of settings may have it.
             choices=names,
             help=f"name of a data set (`pucl data list` shows them), or {paths}",
         )
@@ -90,7 +91,7 @@ def add_frameworks(
         _refuse_others(own, name)
         add_device(groups["run"])
         groups["run"].add_argument("--compile", action="store_true", help="compile the encoder with torch.compile")
-        add_tensorboard(groups["run"])
+        add_log(groups["run"])
 
 
 def rows_of(modalities: Iterable[Modality]) -> list[str]:
@@ -109,12 +110,14 @@ def compared_rows(modalities: Iterable[Modality]) -> list[str]:
 
 def changes(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of the run that were given."""
-    return given(arguments, *(each.name for each in _options_of(FRAMEWORKS[arguments.framework])))
+    names = options_of_framework(arguments.framework)
+    return {name: None for name in arguments.unset if name in names} | given(arguments, *names)
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, SettingValue]:
     """The settings of corrections that were given."""
-    found = given(arguments, *(f"setting_{name}" for name in _settings_of_corrections()))
+    names = [f"setting_{name}" for name in _settings_of_corrections()]
+    found = {name: None for name in arguments.unset if name in names} | given(arguments, *names)
     return {name.removeprefix("setting_"): value for name, value in found.items()}
 
 
@@ -134,6 +137,27 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
         correction: {name: value for name, value in found.items() if name in settings_of(correction)}
         for correction in corrections
     }
+
+
+def options_of_framework(framework: str) -> dict[str, Setting]:
+    """The settings of a framework that are options, by name."""
+    return {each.name: each for each in _options_of(FRAMEWORKS[framework])}
+
+
+def correction_settings() -> dict[str, Setting]:
+    """The settings of all corrections, by name."""
+    return {name: each for name, (each, _) in _settings_of_corrections().items()}
+
+
+def settings_of_others(framework: str) -> dict[str, list[str]]:
+    """Settings that this framework does not have, by name: the frameworks that have them."""
+    own = options_of_framework(framework)
+    having: dict[str, list[str]] = {}
+    for other in FRAMEWORKS:
+        for name in options_of_framework(other):
+            if name not in own:
+                having.setdefault(name, []).append(other)
+    return having
 
 
 def _about_defaults(kind: FrameworkKind, modalities: Iterable[Modality]) -> str:
@@ -179,13 +203,7 @@ def _settings_of_corrections() -> dict[str, tuple[Setting, str]]:
 
 def _refuse_others(parser: argparse.ArgumentParser, framework: str) -> None:
     """Let the options of other frameworks be refused by a sentence that names those frameworks."""
-    own = {each.name for each in _options_of(FRAMEWORKS[framework])}
-    having: dict[str, list[str]] = {}
-    for other, kind in FRAMEWORKS.items():
-        for each in _options_of(kind):
-            if each.name not in own:
-                having.setdefault(each.name, []).append(other)
-    for name, others in having.items():
+    for name, others in settings_of_others(framework).items():
         message = f"{option_of(name)} is a setting of {', '.join(others)}, not of {framework}"
         parser.add_argument(option_of(name), action=_Refuse, message=message)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pucl.runs.loggers import LOGGERS
 from pucl.settings import Setting
 
 OPTION_OF = {"monitor": "--monitor-times"}
@@ -29,9 +30,21 @@ def add_device(container: Container) -> None:
     container.add_argument("--device", default="auto", choices=names, metavar="NAME", help=text)
 
 
-def add_tensorboard(container: Container) -> None:
-    """Add whether metrics are written for TensorBoard too."""
-    container.add_argument("--tensorboard", action="store_true", help="also write metrics as TensorBoard events")
+def add_log(container: Container) -> None:
+    """Add the programs that get the metrics too."""
+    text = f"also log metrics to these, separated by commas: {', '.join(LOGGERS)}. Under torchrun write --loggers"
+    # Several options of torchrun begin with --log; it refuses what may be any of them.
+    container.add_argument(
+        "--log", "--loggers", type=names, action="extend", choices=LOGGERS, metavar="NAME,...", help=text
+    )
+    container.add_argument(
+        "--tensorboard", action="append_const", dest="log", const="tensorboard", help=argparse.SUPPRESS
+    )
+
+
+def loggers_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The loggers that were given, each once."""
+    return tuple(dict.fromkeys(arguments.log or ()))
 
 
 def add_checkpoint_seconds(container: Container) -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "train with several corrections and seeds, and compare the results",
     "eval": "measure the embeddings of finished runs with probes",
     "embed": "write the embeddings of your data to a file",
+    "export": "take an encoder away: ONNX or TorchScript, with a model card",
     "report": "write one HTML page about runs: verdict, cost, costliest pairs, anchors, map, curves",
     "umap": "draw the embeddings of runs, and the similarities of their pairs",
     "prior": "estimate the share of hidden positives among a run's unlabelled samples",

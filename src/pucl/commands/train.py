@@ -2,6 +2,9 @@
 
 Each framework has settings of its own: `pucl train FRAMEWORK --help` shows them.
 
+The settings may be in a file of TOML: `pucl train --config run.toml`, with DATA and other options or without. Each run
+writes such a file, run.toml, into its directory.
+
 The run's directory holds the configuration, metrics (a line of JSON for each epoch), the encoder, embeddings and the
 result. Ctrl-C saves first; --resume continues.
 
@@ -15,9 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pucl import processes
+from pucl.commands.configfile import add_config, check_encoder, fill_in, with_framework
 from pucl.commands.frameworks import OptionGroups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
-from pucl.commands.options import add_checkpoint_seconds
+from pucl.commands.options import add_checkpoint_seconds, loggers_of
 from pucl.config import PLAIN
 from pucl.devices import choose_device
 from pucl.evaluation import known_numbers, numbers_in
@@ -29,13 +33,24 @@ from pucl.runs.display import Display
 from pucl.runs.run import run as run_training
 from pucl.texts import percent, say, table
 
-EXAMPLES = ("pucl train simclr --help", "pucl train simclr digits", "pucl train infograph ENZYMES --correction auto")
+EXAMPLES = (
+    "pucl train simclr --help",
+    "pucl train simclr digits",
+    "pucl train infograph ENZYMES --correction auto",
+    "pucl train simclr --config runs/first/run.toml --seed 1",
+)
+DEFAULTS = {"correction": PLAIN, "seed": 0}
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
     "{data} --correction auto --seed 1",
     "{path} --correction pucl --alpha 0.2 --out runs/first",
     "{path} --resume",
+    "--config run.toml --seed 1",
 )
+
+
+expand = with_framework
+"""Completes the arguments before they are parsed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
     rows = rows_of(modalities)
-    names = f"one of {', '.join(rows)} (default: %(default)s)"
-    groups["correction"].add_argument("--correction", default=PLAIN, choices=rows, metavar="NAME", help=names)
+    names = f"one of {', '.join(rows)} (default: {DEFAULTS['correction']})"
+    groups["correction"].add_argument("--correction", choices=rows, metavar="NAME", help=names)
     run = groups["run"]
-    run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers (default: 0)")
+    run.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
     out = "the run's directory (default: runs/FRAMEWORK-DATA-CORRECTION-seed-N, and the settings that were given)"
     run.add_argument("--out", type=Path, metavar="DIR", help=out)
+    add_config(run)
     run.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     add_checkpoint_seconds(run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate, and print the accuracies and the run's directory."""
+    fill_in(arguments, DEFAULTS)
     config = recipe(
         arguments.framework,
         arguments.data,
@@ -66,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         **changes(arguments),
     )
+    check_encoder(config, arguments)
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
     with (
@@ -81,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint_seconds=arguments.checkpoint_seconds,
             device=arguments.device,
             compiled=arguments.compile,
-            tensorboard=arguments.tensorboard,
+            log=loggers_of(arguments),
             display=display,
         )
     if not first:

@@ -67,14 +67,22 @@ class CMC(Framework[Tensor]):
             raise ValueError("CMC has two encoders: expected a class or function that makes them, got one module")
         torch.manual_seed(config.seed)
         self.config = config
+        size = config.size_to_see(shape.size)
         light, colour = (
-            make_encoder(source, stem=config.stem, in_channels=channels, width=_half(config), image_size=shape.size)
+            make_encoder(
+                source,
+                stem=config.stem,
+                in_channels=channels,
+                width=_half(config),
+                image_size=size,
+                pretrained=config.pretrained,
+            )
             for channels in (1, 2)
         )
         self.encoders = nn.ModuleList([light, colour])
         self.heads = nn.ModuleList([nn.Linear(light.features, config.dim), nn.Linear(colour.features, config.dim)])
         self.light_bank, self.colour_bank = (Bank(shape.samples, config.dim, config.bank_momentum) for _ in range(2))
-        self.views = CMCViews(size=shape.size, crop=config.crop, flip=config.flip)
+        self.views = CMCViews(size=size, crop=config.crop, flip=config.flip)
         self.samples = shape.samples
         self._pending: tuple[list[Tensor], Tensor] | None = None  # Embeddings of this step, and ids of their images.
 

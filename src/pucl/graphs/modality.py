@@ -50,6 +50,7 @@ GRAPHS = Modality(
     revive=_revive,
     probed_on="the graphs, over ten folds",
     labels_needed=f"and {FOLDS} graphs of one class, for as many folds",
+    hub_task="graph-ml",
     extra_rows=(RAW,),
     side_by_side=True,
     most_maps=12,

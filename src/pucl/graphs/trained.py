@@ -1,6 +1,6 @@
 """The encoder of a finished run on graphs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,20 @@ from pucl.evaluation import folded, measure, numbers_in
 from pucl.graphs.config import GraphConfig
 from pucl.graphs.features import NodeFeatures
 from pucl.graphs.graphset import GraphSet
+from pucl.graphs.portable import portable_graphs
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
 from pucl.graphs.task import embed_graphs, limited
-from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, ReportProgress, ShownSamples
+from pucl.modality import (
+    ComparedSamples,
+    EmbeddedData,
+    Indices,
+    Labels,
+    OwnFormat,
+    Portable,
+    ReportProgress,
+    ShownSamples,
+)
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -56,6 +66,17 @@ class TrainedGraphs:
     def encoder(self) -> nn.Module:
         """The network alone: takes a `GraphBatch`, returns a vector for each node and a vector for each graph."""
         return self.module.get_submodule("encoder")
+
+    def portable(self, *, floats: bool = False) -> Portable:
+        """The network on tensors alone; see `pucl.modality.Trained`."""
+        if floats:
+            raise ValueError("--floats is about the pixels of images: leave it out for an encoder of graphs")
+        return portable_graphs(self.module, self.inputs)
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """None: torch_geometric has no format of its own."""
+        return {}
 
     def encode(
         self, graphs: Graphs, *, root: Path | None = None, progress: Callable[[int, int], None] | None = None

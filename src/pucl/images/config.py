@@ -1,11 +1,13 @@
 """The settings of runs on images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from pucl.config import RunConfig
 from pucl.images.encoders.registry import ARCHITECTURES, is_foreign
 from pucl.images.encoders.resnet import Stem
+from pucl.images.encoders.timm_models import ExpectedImages, expected_images, is_timm
 from pucl.recipe import Recipes
 from pucl.settings import setting
 
@@ -37,7 +39,10 @@ class ImageConfig(RunConfig):
 
     modality: str = "images"
     image_size: int | None = setting(
-        None, "resize images to this many pixels a side; default: their own size, at most 64 for a folder", group="data"
+        None,
+        "resize images to this many pixels a side; default: their own size, at most 64 for a folder, or what a model of "
+        "timm expects",
+        group="data",
     )
     validation: bool = setting(
         False,
@@ -46,9 +51,12 @@ class ImageConfig(RunConfig):
     )
     encoder: str = setting(
         "small",
-        "encoder by name, or package.module:callable for one of your own",
+        "encoder by name, timm:NAME for a model of timm, or package.module:callable for one of your own",
         group="encoder",
         choices=lambda _: ARCHITECTURES,
+    )
+    pretrained: bool = setting(
+        False, "start from the published weights of a model of timm, which are downloaded", group="encoder"
     )
     stem: Stem = setting(
         "small",
@@ -64,10 +72,46 @@ class ImageConfig(RunConfig):
         0.5, "probability that a view is mirrored; 0 where left and right differ, as in digits", group="views"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pretrained and not is_timm(self.encoder):
+            raise ValueError(
+                f"pretrained starts from the published weights of a model of timm: expected encoder timm:NAME, got "
+                f"{self.encoder}"
+            )
+
     @property
     def known_positives(self) -> str:
         """What a known positive is, in words."""
         return "two views of one image"
+
+    @property
+    def expected_images(self) -> ExpectedImages | None:
+        """The images that the encoder was made for; None for an encoder that takes them as they are."""
+        return expected_images(self.encoder) if is_timm(self.encoder) else None
+
+    @property
+    def size_to_load(self) -> int | None:
+        """The side to which images are resized once, before all views; None for none.
+
+        Pictures of a folder are reduced when they are read. An encoder that was made for larger ones needs them.
+        """
+        expected = self.expected_images if self.image_size is None and Path(self.data).is_dir() else None
+        return self.image_size if expected is None else expected.size
+
+    def size_to_see(self, size: int) -> int:
+        """The side of the views of images that have this size."""
+        expected = self.expected_images if self.image_size is None else None
+        return size if expected is None else expected.size
+
+    @property
+    def fetched_model(self) -> str | None:
+        """The model of timm, if its published weights are wanted."""
+        return self.encoder if self.pretrained else None
+
+    def for_encoding(self) -> RunConfig:
+        """Without published weights: those of the run are loaded."""
+        return replace(super().for_encoding(), pretrained=False)  # type: ignore[call-arg]
 
     @property
     def foreign_encoder(self) -> str | None:

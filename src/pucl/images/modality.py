@@ -33,11 +33,20 @@ def _revive(config: ImageConfig, framework: Any, about: Mapping[str, Any]) -> Tr
 
 def _make_encoder(config: ImageConfig, shape: ImageShape, source: EncoderSource | None) -> Encoder:
     source = config.encoder if source is None else source
-    return make_encoder(source, stem=config.stem, width=config.width, image_size=shape.size)
+    return make_encoder(
+        source,
+        stem=config.stem,
+        width=config.width,
+        image_size=config.size_to_see(shape.size),
+        pretrained=config.pretrained,
+    )
 
 
 def _make_views(config: ImageViewConfig, shape: ImageShape) -> SimCLRViews:
-    return SimCLRViews(size=shape.size, crop=config.crop, flip=config.flip, blur=config.blur)
+    expected = config.expected_images
+    colours = {} if expected is None else {"mean": expected.mean, "std": expected.std}
+    size = config.size_to_see(shape.size)
+    return SimCLRViews(size=size, crop=config.crop, flip=config.flip, blur=config.blur, **colours)
 
 
 IMAGES = Modality(
@@ -57,6 +66,7 @@ IMAGES = Modality(
     make_views=_make_views,
     probed_on="the test images",
     labels_needed="in training and test images",
+    hub_task="image-feature-extraction",
     recipes=RECIPES_OF_IMAGES,
 )
 

@@ -41,7 +41,7 @@ class ImageTask:
 
     def __init__(self, config: ImageConfig, root: Path | None = None) -> None:
         self.config = config
-        data = load(config.data, root=root, image_size=config.image_size)
+        data = load(config.data, root=root, image_size=config.size_to_load)
         self.data = limited(with_validation(data) if config.validation else data, config.limit)
         self.samples = self.data.pretrain
         self.labels = self.data.pretrain.labels

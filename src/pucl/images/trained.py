@@ -17,13 +17,22 @@ from pucl.evaluation.embed import embed_each
 from pucl.images.config import ImageConfig
 from pucl.images.embedding import BATCH, embed
 from pucl.images.imageset import ImageData, ImageSet
+from pucl.images.portable import PixelEncoder, portable_images
 from pucl.images.registry import load as load_data
 from pucl.images.resizing import resize_pixels
 from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
 from pucl.images.task import ImageTask, limited
-from pucl.modality import ComparedSamples, EmbeddedData, Indices, Labels, ReportProgress, ShownSamples
-from pucl.shapes import Float
+from pucl.modality import (
+    ComparedSamples,
+    EmbeddedData,
+    Indices,
+    Labels,
+    OwnFormat,
+    Portable,
+    ReportProgress,
+    ShownSamples,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,9 +67,18 @@ class TrainedImages:
         self.features = features
 
     @property
-    def encoder(self) -> "PixelEncoder":
+    def encoder(self) -> PixelEncoder:
         """The network as a module of torch, to export it or to train it further. Its output equals that of `encode`."""
-        return PixelEncoder(self.module.networks(), self.module.views.plain)
+        return PixelEncoder(self.module.networks(), self.module.views)
+
+    def portable(self, *, floats: bool = False) -> Portable:
+        """The same for ``pucl export``; see `pucl.modality.Trained`."""
+        return portable_images(self.encoder, self.encode, self.image_size, floats=floats)
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """None: every library can load the portable forms."""
+        return {}
 
     def encode(self, images: Images, *, batch_size: int = BATCH) -> NDArray[np.float32]:
         """Compute a row of features for each image.
@@ -127,7 +145,7 @@ class TrainedImages:
         """
         size, limit = self.config.image_size, None
         if source is None:
-            source, limit = self.config.data, self.config.limit
+            source, size, limit = self.config.data, self.config.size_to_load, self.config.limit
         elif size is None and Path(source).expanduser().is_dir():
             size = self.image_size  # Pictures of a folder may have any size.
         return limited(load_data(source, root=root, image_size=size, test_share=test_share), limit)
@@ -186,32 +204,6 @@ class TrainedImages:
             labels=some.labels,
             names=some.names,
         )
-
-
-class PixelEncoder(nn.Module):
-    """A trained network that resizes and normalises images itself.
-
-    Args:
-        networks: Map prepared images to features; CMC has two, for lightness and colour.
-        prepare: Resizes and normalises images as in training, into one tensor for each network.
-
-    Shapes:
-        [batch, 3, height, width], uint8 or floats in 0..1, to [batch, features].
-    """
-
-    def __init__(self, networks: Sequence[nn.Module], prepare: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList(networks)
-        self.prepare = prepare
-        self.train(any(network.training for network in networks))
-
-    def forward(self, images: Tensor) -> Float[Tensor, "batch feature"]:
-        """Compute features; those of several networks are concatenated."""
-        if images.is_floating_point():  # To bytes, as in `TrainedImages.encode`.
-            images = (images * 255).round().clamp(0, 255).to(torch.uint8)
-        prepared = self.prepare(images)
-        parts = prepared if isinstance(prepared, tuple) else (prepared,)
-        return torch.cat([network(part) for network, part in zip(self.networks, parts, strict=True)], dim=1)
 
 
 def _names_picture(path: str | Path) -> bool:

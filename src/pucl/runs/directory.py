@@ -20,6 +20,7 @@ from pucl.files import left_parts, whole_file, write_json, write_whole
 from pucl.frameworks.recipes import read_config
 from pucl.records import DamagedError, MismatchError, conform, read_lines, read_record
 from pucl.runs.display import PROGRESS
+from pucl.runs.runfile import RUN_FILE, as_toml
 from pucl.training.checkpoint import Checkpoint, load_checkpoint
 
 Calibration = TypedDict(
@@ -71,6 +72,8 @@ class RunDirectory:
         self.embeddings = path / "embeddings.npz"
         self.metrics = path / "metrics.jsonl"  # One line for each epoch.
         self.tensorboard = path / "tensorboard"
+        self.wandb = path / "wandb"
+        self.logs = path / "logs.json"  # What loggers need to continue; see `pucl.runs.loggers`.
 
     @contextmanager
     def claimed(self, config: RunConfig, *, device: torch.device) -> Iterator[None]:
@@ -105,7 +108,9 @@ class RunDirectory:
                 raise ValueError(f"{self.path} holds another run: {differences}; choose another directory with --out")
             try:
                 if not self.begun:
+                    self._clear_logs()  # Of a run that was killed before its first checkpoint.
                     write_json(self.path / "config.json", config.as_json())
+                    write_whole(self.path / RUN_FILE, as_toml(config).encode(errors="backslashreplace"))
                 if self.result() is None:
                     write_json(self.path / "environment.json", environment(device))
                 yield
@@ -116,12 +121,25 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Remove a run that failed before its first checkpoint, such as one whose data are missing."""
-        shutil.rmtree(self.tensorboard, ignore_errors=True)
+        self._clear_logs()
         # The lock last: it protects the other files.
-        for name in (self.weights.name, self.embeddings.name, PROGRESS, "environment.json", "config.json", ".lock"):
+        for name in (
+            self.weights.name,
+            self.embeddings.name,
+            PROGRESS,
+            "environment.json",
+            RUN_FILE,
+            "config.json",
+            ".lock",
+        ):
             (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # The directory stays if it has other files.
             self.path.rmdir()
+
+    def _clear_logs(self) -> None:
+        self.logs.unlink(missing_ok=True)
+        for folder in (self.tensorboard, self.wandb):
+            shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def begun(self) -> bool:

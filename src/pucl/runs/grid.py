@@ -18,6 +18,7 @@ from pucl.runs.collection import RUNS, Collection, Run, open_collection, read_ru
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import PROGRESS, SILENT, Dashboard, Display, ProgressWriter
 from pucl.runs.jobs import Done, Job, Outlook, Result
+from pucl.runs.loggers import check_loggers
 from pucl.runs.reuse import copy_finished, same_data_checker
 from pucl.runs.run import check_checkpoint_seconds, run
 from pucl.runs.workers import LOOK_SECONDS, job_of_worker, local_workers, ray_workers
@@ -38,7 +39,7 @@ class Resources:
         workers: Number of runs at a time, each in its own process with its share of the cores.
         ray: Address of a Ray cluster to run on, or ``"local"`` to start one here; None for the cores of this machine.
             All machines of the cluster must have the runs' directory and the data under the same paths.
-        tensorboard: Also write metrics as TensorBoard events.
+        log: Names of loggers that get the metrics too; each run is logged on its own. See `pucl.runs.loggers`.
         checkpoint_seconds: Time between checkpoints: the work that a kill may cost at most.
         reuse: Directories whose finished runs are copied instead of repeated, if their configuration is the same.
     """
@@ -48,7 +49,7 @@ class Resources:
     compiled: bool = False
     workers: int = 1
     ray: str | None = None
-    tensorboard: bool = False
+    log: tuple[str, ...] = ()
     checkpoint_seconds: float = 60.0
     reuse: tuple[Path, ...] = ()
 
@@ -56,6 +57,7 @@ class Resources:
         if self.workers < 1:
             raise ValueError(f"workers is the number of runs at a time: expected at least 1, got {self.workers}")
         check_checkpoint_seconds(self.checkpoint_seconds)
+        check_loggers(self.log)
 
     @property
     def threads(self) -> int:
@@ -291,7 +293,7 @@ def _run(job: Job, out: Path, resources: Resources, display: Display) -> Done:
             root=resources.root,
             device=resources.device,
             compiled=resources.compiled,
-            tensorboard=resources.tensorboard,
+            log=resources.log,
             checkpoint_seconds=resources.checkpoint_seconds,
             display=display,
         )

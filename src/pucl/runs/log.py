@@ -1,15 +1,11 @@
 """The files that a training writes while it runs, and resumes from."""
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pucl import processes
-from pucl.data.errors import ExtraMissingError
 from pucl.records import DamagedError
 from pucl.runs.directory import RunDirectory
-from pucl.runs.display import POSITION
 from pucl.training.checkpoint import save_checkpoint
 from pucl.training.loop import Training
 
@@ -104,30 +100,3 @@ class RunLog:
         """Write the metrics, if there are any, without a checkpoint: a failed training cannot be resumed."""
         if processes.rank() == 0 and self.history:
             self._directory.save_metrics(self.history)
-
-
-class TensorBoard:
-    """Writes each epoch's metrics as TensorBoard events. After a resume, events past the checkpoint are replaced.
-
-    Args:
-        directory: Where the events go; ``tensorboard --logdir`` of it or of any directory above shows them.
-        step: The step at which the training is resumed; later events come from a training that was killed.
-    """
-
-    def __init__(self, directory: Path, *, step: int = 0) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 (an extra)
-        except ImportError as error:
-            raise ExtraMissingError("--tensorboard", "tensorboard", "tensorboard") from error
-        self._writer = SummaryWriter(str(directory), purge_step=step + 1)
-
-    def epoch(self, metrics: Mapping[str, Any]) -> None:
-        """Write the metrics of one epoch."""
-        for name, value in metrics.items():
-            if isinstance(value, int | float) and name not in POSITION:
-                self._writer.add_scalar(name, value, int(metrics["step"]))
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the file of events."""
-        self._writer.close()

@@ -1,7 +1,7 @@
 """One run from configuration to record: open the data, build, train, embed, probe, write the result."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from pucl.modality import Task
 from pucl.runs.directory import RunDirectory
 from pucl.runs.display import SILENT, Display
 from pucl.runs.exclusion import excluded_pairs, fingerprint
-from pucl.runs.log import RunLog, TensorBoard, check_same_data
+from pucl.runs.log import RunLog, check_same_data
+from pucl.runs.loggers import Loggers
 from pucl.runs.posterior import kept_state
 from pucl.runs.trained import need_safetensors, save_weights
 from pucl.training.framework import Framework
@@ -35,7 +36,7 @@ def run(
     checkpoint_seconds: float = 60.0,
     device: str = "auto",
     compiled: bool = False,
-    tensorboard: bool = False,
+    log: Sequence[str] = (),
     display: Display = SILENT,
 ) -> dict[str, Any]:
     """Train and evaluate, or resume an interrupted run, or return the result of a finished one.
@@ -50,13 +51,14 @@ def run(
         checkpoint_seconds: Time between checkpoints: the work that a kill may cost at most.
         device: The device to train on; see `pucl.devices.choose_device`.
         compiled: Compile encoder and head with torch.compile first.
-        tensorboard: Also write metrics as TensorBoard events.
+        log: Names of loggers that get the metrics too; see `pucl.runs.loggers`.
         display: Shows the progress.
     """
     check_checkpoint_seconds(checkpoint_seconds)
     need_safetensors()  # Now, so that the end of a training does not fail without it.
     directory, chosen = RunDirectory(out), choose_device(device)
     check_precision(chosen, config.precision)
+    loggers = Loggers(log, directory, config, display.say)
     with signals.raised(), _resumable(directory), ExitStack() as claim:
         with signals.held():
             processes.from_first(lambda: claim.enter_context(directory.claimed(config, device=chosen)))
@@ -67,9 +69,10 @@ def run(
         task.need_packages()
         for note in task.notes:
             display.say(note)
+        claim.enter_context(loggers)
         reset_peak_memory(chosen)
         framework = build_framework(config, task.shape, device=chosen, compiled=compiled)
-        trained = train(config, framework, task, directory, checkpoint_seconds, display, tensorboard=tensorboard)
+        trained = train(config, framework, task, directory, checkpoint_seconds, display, loggers)
         about = task.about(framework)
         processes.from_first(lambda: save_weights(directory.weights, framework, config, about))
         display.status("probing")
@@ -88,6 +91,7 @@ def run(
             "processes": processes.world_size(),
             "notes": list(task.notes),
         }
+        loggers.result(result)
         processes.from_first(lambda: directory.finish(result, embeddings | kept))
         return result
 
@@ -99,8 +103,7 @@ def train(
     directory: RunDirectory,
     checkpoint_seconds: float,
     display: Display,
-    *,
-    tensorboard: bool = False,
+    loggers: Loggers,
 ) -> dict[str, Any]:
     """Train to the end, with a checkpoint now and then and a line of metrics for each epoch.
 
@@ -108,6 +111,7 @@ def train(
         Numbers for the result; ``kept``: arrays to keep with the embeddings, see `kept_state`.
     """
     if config.correction in NOT_TRAINED:
+        processes.from_first(loggers.begin)
         return {"seconds": 0.0}
     if config.correction in ORACLES and task.labels is None:
         raise ValueError(f"the oracle uses the labels: expected data with labels, got {config.data}")
@@ -126,12 +130,8 @@ def train(
             warn(reason)
     monitor = task.monitor(framework) if config.monitor else None
     unit = modality_of(config).name
-    with ExitStack() as ending:
-        board = None
-        if tensorboard and processes.rank() == 0:
-            board = TensorBoard(directory.tensorboard, step=training.step)
-            ending.callback(board.close)
-        stop = ending.enter_context(signals.noted())
+    processes.from_first(lambda: loggers.begin(log.history))
+    with signals.noted() as stop:
 
         def after_step() -> None:
             if processes.any_of(stop.is_set(), training.device):
@@ -147,8 +147,7 @@ def train(
                     metrics.update(monitor())
                 log.history.append(metrics | _reliability_curve(training))
                 display.epoch(metrics | {"unit": unit})
-                if board is not None:
-                    board.epoch(metrics)
+                loggers.epoch(metrics)
         except ValueError as error:
             log.save_metrics()
             saved = "the last checkpoint is kept" if directory.checkpoint.exists() else "there is no checkpoint yet"

@@ -42,6 +42,7 @@ from pucl.training.framework import Framework
 
 ABOUT = "pucl"  # One key for the whole note: safetensors writes several keys in a changing order.
 DIGEST = "sha256"  # In the note.
+EXPORTED = "model.safetensors"  # The same file in a folder that `pucl export` wrote.
 
 
 class About(TypedDict):
@@ -71,11 +72,21 @@ def save_weights(path: Path, framework: Framework[Any], config: RunConfig, about
     The note has the configuration, and what `about` adds; see `Task.about`.
     """
     need_safetensors()
-    from safetensors.torch import save  # noqa: PLC0415
-
     # Copies: safetensors refuses shared memory and the channels-last layout of convolutions.
     state = {name: value.detach().cpu().clone().contiguous() for name, value in encoder_state(framework).items()}
     note = {"version": pucl.__version__, "framework": config.framework, **about, "config": config.as_json()}
+    _write(path, state, note)
+
+
+def copy_weights(run: Path, path: Path, config: RunConfig) -> None:
+    """Copy the weights of a finished run to another file, with another configuration in the note."""
+    state, about = read_weights(_find_weights(run))
+    _write(path, state, about | {"config": config.as_json()})
+
+
+def _write(path: Path, state: dict[str, Tensor], note: dict[str, Any]) -> None:
+    from safetensors.torch import save  # noqa: PLC0415 (an extra)
+
     write_whole(path, save(state, {ABOUT: json.dumps(note | {DIGEST: _digest(state, note)})}))
 
 
@@ -134,7 +145,7 @@ def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
     """Load the encoder of a finished run. Code that a file names is never run.
 
     Args:
-        run: The run's directory, or its ``encoder.safetensors`` alone.
+        run: The run's directory, or its ``encoder.safetensors`` alone, or a directory of ``pucl export``.
         encoder: For a run that was trained with an encoder of your own, the same encoder: a class, function or
             ``"package.module:callable"`` that builds it, or a module with the same layers. For a run that began with a
             pretrained model which has moved since: its directory. The weights of the file are loaded into it.
@@ -142,8 +153,7 @@ def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
     Raises:
         ValueError: If this is not a run, if it is not finished, or if its encoder must be named.
     """
-    path = Path(run).expanduser()
-    weights = path if path.is_file() else _weights_of(RunDirectory(path))
+    weights = _find_weights(Path(run).expanduser())
     state, about = read_weights(weights)
     try:
         config = read_config(about["config"])
@@ -160,7 +170,13 @@ def load(run: str | Path, *, encoder: EncoderSource | None = None) -> Trained:
         raise DamagedError(weights, str(error)) from error
 
 
-def _weights_of(directory: RunDirectory) -> Path:
+def _find_weights(path: Path) -> Path:
+    """The file of weights: given itself, in the directory of a run, or in an exported one."""
+    if path.is_file():
+        return path
+    directory = RunDirectory(path)
+    if (path / EXPORTED).exists() and not directory.weights.exists():
+        return path / EXPORTED
     if not directory.weights.exists():
         directory.config()  # Raises if this is not a run.
         raise ValueError(

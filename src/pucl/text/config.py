@@ -70,3 +70,8 @@ class TextConfig(RunConfig):
     def pretrained_model(self) -> str | None:
         """The model of sentence-transformers that the encoder starts from, if it does."""
         return self.encoder if is_pretrained(self.encoder) else None
+
+    @property
+    def fetched_model(self) -> str | None:
+        """The same, if it is a name and no directory."""
+        return None if Path(self.encoder).expanduser().is_dir() else self.pretrained_model

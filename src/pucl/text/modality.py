@@ -31,6 +31,7 @@ TEXTS = Modality(
     revive=_revive,
     probed_on="the test texts",
     labels_needed="or pairs of texts, enough to hold some out",
+    hub_task="sentence-similarity",
     recipes=Recipes(first_look={"requests": {"epochs": 4, "batch_size": 64}}),  # It takes seconds.
 )
 

@@ -1,6 +1,6 @@
 """The encoder of a finished run on texts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,17 @@ from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError
 from pucl.evaluation import measure, numbers_in
 from pucl.evaluation.embed import embed_each
-from pucl.modality import ComparedSamples, EmbeddedData, Features, Indices, Labels, ReportProgress, ShownSamples
+from pucl.modality import (
+    ComparedSamples,
+    EmbeddedData,
+    Features,
+    Indices,
+    Labels,
+    OwnFormat,
+    Portable,
+    ReportProgress,
+    ShownSamples,
+)
 from pucl.text.config import TextConfig
 from pucl.text.registry import load_texts
 from pucl.text.task import can_be_probed, embed_parts, embed_texts, fitting_probes, open_texts
@@ -46,6 +56,27 @@ class TrainedTexts:
         """The network alone: maps a list of texts to [text, features]."""
         encoder: nn.Module = self.module.get_submodule("encoder")
         return encoder
+
+    def portable(self, *, floats: bool = False) -> Portable:
+        """The encoder without pucl; see `pucl.modality.Trained`."""
+        if floats:
+            raise ValueError("--floats is about the pixels of images: leave it out for an encoder of texts")
+        made: Portable = self._of_encoder("portable")()
+        return made
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """That of sentence-transformers, if the encoder is one of its models."""
+        formats: Mapping[str, OwnFormat] = self._of_encoder("own_formats")
+        return formats
+
+    def _of_encoder(self, name: str) -> Any:
+        if not hasattr(self.encoder, name):
+            raise ValueError(
+                f"export knows pucl's encoders of texts and those of sentence-transformers, got "
+                f"{type(self.encoder).__name__}: export it with its own library"
+            )
+        return getattr(self.encoder, name)
 
     def encode(self, texts: str | Sequence[str] | TextSet) -> Features:
         """One row of features for each text; of pairs, for each first text.

@@ -89,7 +89,7 @@ def test_weights_depend_on_the_seed_alone_even_if_the_import_draws_numbers(their
 def test_unknown_names_are_told_the_nearest() -> None:
     with pytest.raises(
         ValueError,
-        match=r"one of resnet18, resnet34, resnet50, small, or package.module:callable, "
+        match=r"one of resnet18, resnet34, resnet50, small, timm:NAME, or package.module:callable, "
         r"got resnet-50\. Did you mean 'resnet50'\?",
     ):
         make_encoder("resnet-50")

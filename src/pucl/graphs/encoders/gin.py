@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from pucl.graphs.encoders.counted import CountedBatchNorm, Counts
 from pucl.graphs.encoders.lists import Lists
 from pucl.graphs.graphset import GraphBatch
-from pucl.shapes import Float, Tensor
+from pucl.shapes import Float, Int, Tensor
 
 
 class GIN(nn.Module):
@@ -73,6 +73,17 @@ class GIN(nn.Module):
         local, whole = _Gathered.apply(graphs.graph_of, copies, graphs.node_lists, *kept)  # type: ignore[no-untyped-call]
         return local, whole
 
+    def node_vectors(
+        self, x: Float[Tensor, "node inputs"], edge_index: Int[Tensor, "2 edge"]
+    ) -> Float[Tensor, "node features"]:
+        """The vector of each node, by operations of torch that can be traced. It is slower than `forward`."""
+        source, target = edge_index[0], edge_index[1]
+        kept = []
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(torch.relu(convolution.get_submodule("nn")(x.index_add(0, target, x[source]))))
+            kept.append(x)
+        return torch.cat(kept, dim=1)
+
 
 class SummedFeatures(nn.Module):
     """No network: the sum of the features of a graph's nodes. For one-hot labels it counts the nodes of each label.
@@ -92,6 +103,14 @@ class SummedFeatures(nn.Module):
         total = torch.zeros(graphs.graphs, self.features, dtype=graphs.x.dtype, device=graphs.x.device)
         counted = graphs.x if graphs.copies is None else graphs.x * graphs.copies[:, None]
         return graphs.x, total.index_add(0, graphs.graph_of, counted)
+
+    def node_vectors(
+        self,
+        x: Float[Tensor, "node features"],
+        edge_index: Int[Tensor, "2 edge"],  # noqa: ARG002
+    ) -> Float[Tensor, "node features"]:
+        """The features of each node unchanged."""
+        return x
 
 
 class Convolution(nn.Module):

@@ -1,4 +1,4 @@
-"""Encoders by name: residual networks of pucl, and any module of the user by its import path."""
+"""Encoders by name: residual networks of pucl, models of timm, and any module of the user by its import path."""
 
 import importlib
 import inspect
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pucl.images.encoders.resnet import BasicBlock, Bottleneck, ResNet, Stem
+from pucl.images.encoders.timm_models import is_timm, make_timm
 from pucl.modality import EncoderSource
 from pucl.shapes import Float, Tensor
 from pucl.texts import did_you_mean
@@ -54,8 +55,8 @@ Encoder = ResNet | Adopted
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is the import path of code outside pucl."""
-    return ":" in name
+    """Whether a name is the import path of code that pucl does not know."""
+    return ":" in name and not is_timm(name)
 
 
 def make_encoder(
@@ -65,18 +66,21 @@ def make_encoder(
     in_channels: int = 3,
     width: int | None = None,
     image_size: int = 32,
+    pretrained: bool = False,
 ) -> Encoder:
-    """Make an encoder with random weights (from torch's global generator).
+    """Make an encoder with random weights (from torch's global generator), or a pretrained one of timm.
 
     Args:
-        source: A name: resnet18, resnet34, resnet50 or small (four blocks of 32 to 256 planes, for CPUs); the import
+        source: A name: resnet18, resnet34, resnet50 or small (four blocks of 32 to 256 planes, for CPUs);
+            `timm:NAME`, see `timm_models`; the import
             path `package.module:callable` of a class or function that makes an `nn.Module`; this class or function
             itself; or a module, which is used as it is.
         stem: `small` for images of up to about 100 pixels, `half` for the same at a quarter of the work, `ordinary` for
             larger images.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; default: 64 (32 for `small`).
-        image_size: Height and width of the images with which a module of the user is tried.
+        image_size: Height and width of the images with which a module of others is tried.
+        pretrained: Start from the weights that timm has for the model.
 
     The user's callable gets the keywords `in_channels`, `stem` and `width` if its signature has them (`width` only if
     it is set), and nothing else. Its module is tried once, in evaluation mode, on two black images, to find its output
@@ -99,10 +103,13 @@ def make_encoder(
         with torch.random.fork_rng(devices=[]):  # The first import and call of the user's code may draw random numbers.
             _adopt(source, _find(source), settings, image_size)
         return _adopt(source, _find(source), settings, image_size)
+    if is_timm(source):
+        made = make_timm(source, in_channels=in_channels, image_size=image_size, pretrained=pretrained)
+        return Adopted(made, _output_dimension(source, made, in_channels, image_size))
     if source not in ARCHITECTURES:
         raise ValueError(
-            f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, or package.module:callable, "
-            f"got {source}.{did_you_mean(source, ARCHITECTURES)}"
+            f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, timm:NAME, or "
+            f"package.module:callable, got {source}.{did_you_mean(source, ARCHITECTURES)}"
         )
     architecture = ARCHITECTURES[source]
     return ResNet(

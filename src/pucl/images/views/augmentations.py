@@ -150,12 +150,16 @@ class SimCLRViews(RandomBoxes):
 
     Args:
         blur: Probability that a view is blurred.
+        mean: Of red, green and blue, from 0 to 1; views are normalised by it.
+        std: Their standard deviations.
 
     References:
         Chen et al., A Simple Framework for Contrastive Learning of Visual Representations (arXiv 2002.05709).
     """
 
     blur: float = 0.5
+    mean: tuple[float, float, float] = MEAN
+    std: tuple[float, float, float] = STD
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,11 +173,16 @@ class SimCLRViews(RandomBoxes):
     def plain(self, images: Tensor) -> Float[Tensor, "batch 3 {self.size} {self.size}"]:
         """Prepare whole images without random choices, for evaluation."""
         with torch.no_grad(), full_precision(images.device):
-            return operators.normalise(_resize(images, self.size), MEAN, STD)
+            (prepared,) = self.colours(_resize(images, self.size))
+            return prepared
+
+    def colours(self, images: Float[Tensor, "batch 3 height width"]) -> tuple[Float[Tensor, "batch 3 height width"]]:
+        """Normalise images from 0 to 1, in place."""
+        return (operators.normalise(images, self.mean, self.std),)
 
     def about(self) -> dict[str, Any]:
         """How images are prepared for the encoder; saved with its weights."""
-        return {"colours": "RGB in 0..1", "mean": list(MEAN), "std": list(STD)}
+        return {"colours": "RGB in 0..1", "mean": list(self.mean), "std": list(self.std)}
 
     def draw(self, count: int, generator: torch.Generator, height: int, width: int) -> Parameters:
         """Make the random choices for a batch; see `RandomBoxes.draw`."""
@@ -202,7 +211,7 @@ class SimCLRViews(RandomBoxes):
             planes.greyscale(colours, drawn.greyscale)
             if self.kernel > 1:
                 planes.blur(colours, drawn.sigma, self.kernel, drawn.blur)
-            return operators.normalise(planes.as_images(colours, sequence.argsort()), MEAN, STD)
+            return operators.normalise(planes.as_images(colours, sequence.argsort()), self.mean, self.std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +230,11 @@ class CMCViews(RandomBoxes):
     def plain(self, images: Tensor) -> LightAndColour:
         """Prepare lightness and colour of whole images, for evaluation."""
         with torch.no_grad(), full_precision(images.device):
-            return operators.split_lab(_resize(images, self.size))
+            return self.colours(_resize(images, self.size))
+
+    def colours(self, images: Float[Tensor, "batch 3 {self.size} {self.size}"]) -> LightAndColour:
+        """Split images from 0 to 1 into lightness and colour."""
+        return operators.split_lab(images)
 
     def about(self) -> dict[str, Any]:
         """How images are prepared for the encoder; saved with its weights."""

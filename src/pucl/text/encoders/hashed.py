@@ -1,16 +1,18 @@
 """A small encoder without a vocabulary: hashed n-grams of words and characters, and one linear layer."""
 
 import functools
+import inspect
 import itertools
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import nn
 
-from pucl.shapes import Float, Tensor
+from pucl.modality import Features, OwnFormat, Portable
+from pucl.shapes import Float, Int, Tensor
 
 CHARACTERS = (3, 4)  # Lengths of n-grams of characters.
 REMEMBERED = 2**16  # Texts whose n-grams are kept.
@@ -58,6 +60,69 @@ class HashedNgrams(nn.Module):
         flat = torch.tensor(list(itertools.chain.from_iterable(rows)), device=device)
         means: Tensor = self.table(flat, torch.tensor(starts, device=device))
         return nn.functional.normalize(means, dim=1)
+
+    def portable(self) -> Portable:
+        """The table alone. Texts become rows of it by a few lines of Python, since graphs know no strings."""
+        buckets = self.table.num_embeddings
+
+        def draw(count: int, generator: torch.Generator) -> tuple[tuple[Tensor, ...], Features]:
+            words = torch.randint(1000, (count, 5), generator=generator).tolist()
+            texts = [" ".join(f"word{number}" for number in line[: 1 + index % 5]) for index, line in enumerate(words)]
+            lists = [torch.tensor(hashes(text)) % buckets for text in texts]
+            rows = nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=-1)
+            with torch.no_grad():
+                return (rows,), self(texts).numpy()
+
+        return Portable(
+            module=RowMeans(self.table.weight),
+            axes={"rows": ("text", "ngram")},
+            draw=draw,
+            inputs="`rows`: int64 [text, ngram], the rows of the n-grams of each text, with -1 where a text has fewer.",
+            usage=PREPARATION.format(characters=CHARACTERS, ngrams=inspect.getsource(ngrams), buckets=buckets),
+        )
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """None: no other library has this encoder."""
+        return {}
+
+
+class RowMeans(nn.Module):
+    """What is left of `HashedNgrams` when n-grams are rows already.
+
+    Args:
+        table: The vector of each row, [row, feature].
+
+    Shapes:
+        [text, ngram], rows of the table with -1 where a text has fewer, to [text, feature].
+    """
+
+    def __init__(self, table: Float[Tensor, "row feature"]) -> None:
+        super().__init__()
+        self.table = nn.Parameter(table.detach(), requires_grad=False)
+
+    def forward(self, rows: Int[Tensor, "text ngram"]) -> Float[Tensor, "text feature"]:
+        """The mean of the vectors of each text, scaled to length one."""
+        there = (rows >= 0)[:, :, None].to(self.table.dtype)
+        means = (self.table[rows.clamp_min(0)] * there).sum(1) / there.sum(1)
+        return nn.functional.normalize(means, dim=1)
+
+
+PREPARATION = """\
+import itertools, re, unicodedata, zlib
+from collections.abc import Iterator
+import numpy as np
+
+CHARACTERS = {characters}
+
+{ngrams}
+texts = ["play some jazz", "will it rain?"]  # your texts
+lists = [[zlib.crc32(ngram.encode()) % {buckets} for ngram in ngrams(text)] for text in texts]
+rows = np.full((len(lists), max(map(len, lists))), -1, np.int64)
+for row, numbers in zip(rows, lists):
+    row[: len(numbers)] = numbers
+inputs = {{"rows": rows}}"""
+"""How texts become the input of `RowMeans`, for a model card."""
 
 
 @functools.lru_cache(REMEMBERED)

@@ -1,13 +1,15 @@
 """A pretrained encoder: any model of sentence-transformers that needs no code of its own."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from pucl.data.errors import DataError, ExtraMissingError, reason_of
+from pucl.modality import Features, OwnFormat, Portable
 from pucl.shapes import Float, Tensor
 
 MODULES = "modules.json"  # The file that names the layers of a model.
@@ -39,6 +41,31 @@ class SentenceEncoder(nn.Module):
         moved = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tokens.items()}
         vectors: Tensor = self.model(moved)["sentence_embedding"]
         return vectors
+
+    def portable(self) -> Portable:
+        """There is none: a graph of tensors would lack the tokenizer."""
+        raise ValueError(
+            "this encoder is a model of sentence-transformers, which a graph of tensors would cut off from its "
+            'tokenizer: give --format sentence-transformers; SentenceTransformer(DIR, backend="onnx") then exports it'
+        )
+
+    @property
+    def own_formats(self) -> Mapping[str, OwnFormat]:
+        """A directory of sentence-transformers."""
+
+        def write(directory: Path) -> tuple[Features, Features]:
+            self.model.save(str(directory), create_model_card=False)
+            texts = ["play some jazz", "will it rain?", "a longer text, with more words than the other two"]
+            again = SentenceEncoder(str(directory), fetch=False).eval()
+            with torch.no_grad():
+                return again(texts).numpy(), self(texts).numpy()
+
+        usage = (
+            "from sentence_transformers import SentenceTransformer\n\n"
+            'model = SentenceTransformer(".")  # this directory\n'
+            'features = model.encode(["play some jazz", "will it rain?"])'
+        )
+        return {"sentence-transformers": OwnFormat(library="sentence-transformers", write=write, usage=usage)}
 
 
 def _load(source: str, *, fetch: bool) -> Any:
