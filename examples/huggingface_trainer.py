@@ -43,7 +43,7 @@ class TwoViews(nn.Module):
         return {"loss": self.criterion(z0, z1, ids=ids)}
 
 
-class EndEpoch(TrainerCallback):  # type: ignore[misc]  # transformers is not type-checked here.
+class EndEpoch(TrainerCallback):
     """Ends the epoch of a correction that learns."""
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, model: TwoViews, **_: Any) -> None:  # noqa: ARG002

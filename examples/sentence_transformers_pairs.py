@@ -32,7 +32,7 @@ def word_vectors(texts: list[str]) -> SentenceTransformer:
 
 def pairs(texts: list[str], labels: list[int]) -> Dataset:
     """Two requests of one intent in each row: every request with the next but two of its intent."""
-    second = {}
+    second: dict[str, str] = {}
     for label in set(labels):
         same = [text for text, each in zip(texts, labels, strict=True) if each == label]
         second |= dict(zip(same, same[3:] + same[:3], strict=True))
@@ -49,7 +49,8 @@ def main() -> None:
     """Train on pairs, and search with every test request for the others of its intent."""
     torch.manual_seed(0)
     data = make_requests(each=200)
-    (texts, labels), tests = ((list(part.texts), part.labels.tolist()) for part in (data.train, data.test))
+    texts, labels = list(data.train.texts), [int(label) for label in data.train.labels]
+    tests = list(data.test.texts), [int(label) for label in data.test.labels]
     model = word_vectors(texts)
     before = retrieval(model, *tests)
 

@@ -134,7 +134,7 @@ class TestBuilt:
         assert again.read_bytes() == wheel.read_bytes()
 
     def test_installs_into_an_empty_environment(self, built: Path, tmp_path: Path) -> None:
-        """Packages of this environment are borrowed, since torch takes minutes to install. pucl is that of the wheel."""
+        """Packages of this environment are borrowed: torch takes minutes to install. pucl is that of the wheel."""
         place, elsewhere = tmp_path / "environment", tmp_path / "elsewhere"
         elsewhere.mkdir()
         venv.create(place, with_pip=False)

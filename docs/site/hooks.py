@@ -51,8 +51,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages beside docs/, the pictures of records/, and the reference."""
     for origin, name in BESIDE.items():
         files.append(File.generated(config, name, content=_relinked((ROOT / origin).read_text(), origin)))
-    for origin in sorted((ROOT / "records").rglob("*.png")):
-        files.append(File.generated(config, str(origin.relative_to(ROOT)), abs_src_path=str(origin)))
+    for picture in sorted((ROOT / "records").rglob("*.png")):
+        files.append(File.generated(config, str(picture.relative_to(ROOT)), abs_src_path=str(picture)))
     for name, text in (*_examples(), *_reference()):
         files.append(File.generated(config, name, content=text))
     return files

@@ -12,6 +12,8 @@ from pucl.contrast.pairs import Groups, Pairs
 from pucl.losses import ContrastiveLoss
 from pucl.shapes import Bool, Float, Int, Tensor
 
+INDICES_MEAN = "indices_tuple chooses the pairs that are compared"
+
 
 class MetricLearningLoss(Adapter):
     """A loss of pucl with the call of pytorch-metric-learning: ``loss(embeddings, labels)``.
@@ -96,13 +98,12 @@ def _by_label(pairs: Pairs, groups: Groups) -> tuple[Pairs, Bool[Tensor, " ancho
 
 def _by_indices(pairs: Pairs, indices: Sequence[Int[Tensor, " _"]]) -> tuple[Pairs, Bool[Tensor, " anchor"]]:
     """Pairs that a miner has chosen, and which anchors have a positive."""
-    meaning = "indices_tuple chooses the pairs that are compared"
     if len(indices) != 4:
         raise ValueError(
-            f"{meaning}: expected four tensors of indices, as miners of pairs return them (anchors and positives, "
+            f"{INDICES_MEAN}: expected four tensors of indices, as miners of pairs return them (anchors and positives, "
             f"anchors and unlabelled samples), got {len(indices)}; a miner of triplets does not fit"
         )
-    positive, unlabelled = (_marked(pairs, *indices[first : first + 2], meaning) for first in (0, 2))
+    positive, unlabelled = _marked(pairs, indices[0], indices[1]), _marked(pairs, indices[2], indices[3])
     counts = positive.sum(dim=1)
     width = max(1, int(counts.max()))
     found = positive.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
@@ -111,14 +112,14 @@ def _by_indices(pairs: Pairs, indices: Sequence[Int[Tensor, " _"]]) -> tuple[Pai
 
 
 def _marked(
-    pairs: Pairs, anchors: Int[Tensor, " pair"], samples: Int[Tensor, " pair"], meaning: str
+    pairs: Pairs, anchors: Int[Tensor, " pair"], samples: Int[Tensor, " pair"]
 ) -> Bool[Tensor, "anchor reference"]:
     """True for the pairs at these indices."""
     marked = torch.zeros(pairs.shape, dtype=torch.bool, device=pairs.query.device)
     for name, given, size in (("anchors", anchors, marked.shape[0]), ("samples", samples, marked.shape[1])):
         if len(given) and given.device.type == "cpu" and not 0 <= int(given.min()) <= int(given.max()) < size:
             raise ValueError(
-                f"{meaning}: expected indices from 0 to {size - 1} for {name}, got {int(given.min())} to "
+                f"{INDICES_MEAN}: expected indices from 0 to {size - 1} for {name}, got {int(given.min())} to "
                 f"{int(given.max())}"
             )
     marked[anchors.to(marked.device), samples.to(marked.device)] = True
