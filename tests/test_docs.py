@@ -31,8 +31,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 RUNS = {
-    "training.md": ["train", "simclr", "digits", "--epochs=1", "--out=runs/simclr-digits-pucl-seed-0"],
-    "text.md": ["train", "pairs", "requests", "--epochs=1", "--out=runs/pairs-requests-pucl-seed-0"],
+    "training.md": ["train", "simclr", "digits", "--epochs=1", "--out=runs/simclr-digits-plain-seed-0"],
+    "text.md": ["train", "pairs", "requests", "--epochs=1", "--out=runs/pairs-requests-plain-seed-0"],
 }
 """The short training that makes the run which a page's example loads."""
 

@@ -89,7 +89,7 @@ SMALL = ["--epochs=3", "--batch-size=12", "--width=8", "--dim=8"]
 
 
 def train(pictures: Path, out: Path, *options: str) -> int:
-    return main(["train", "toy", str(pictures), "--out", str(out), *SMALL, *options])
+    return main(["train", "toy", str(pictures), "--out", str(out), *SMALL, "--correction=pucl", *options])
 
 
 @pytest.fixture(scope="module")

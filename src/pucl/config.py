@@ -73,7 +73,7 @@ class RunConfig:
     modality: str
     data: str
     correction: str = setting(
-        "pucl", "name of a correction, or oracle, oracle-attract, untrained, or raw where samples have features"
+        PLAIN, "name of a correction, or oracle, oracle-attract, untrained, or raw where samples have features"
     )
     settings: dict[str, SettingValue] = field(default_factory=dict)
     limit: int | None = setting(

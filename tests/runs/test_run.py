@@ -50,6 +50,7 @@ def small(pictures: Path, framework: str = "simclr", **changes: Any) -> ImageCon
         "queue_size": 24,
         "draws": 16,
         "flip": 0.0,
+        "correction": "pucl",
     }
     config = recipe(framework, str(pictures), **(fitting(framework, **settings) | changes))
     assert isinstance(config, ImageConfig)
@@ -251,7 +252,7 @@ def test_names_of_changes() -> None:
     assert name(temperature=0.2, learning_rate=1e-05) == "-learning-rate-1e-05-temperature-0.2"
     assert name("small") == "-recipe-small"
     assert name("small", clip=1.0) == "-recipe-small-clip-1.0"
-    assert name(settings={"alpha": 0.2, "c": 0.1}) == "-alpha-0.2-c-0.1"
+    assert name(correction="pucl", settings={"alpha": 0.2, "c": 0.1}) == "-alpha-0.2-c-0.1"
     encoders = [name(encoder=f"mine.models{letter}small") for letter in ":/"]
     assert encoders[0] != encoders[1]
     assert all(re.fullmatch(r"-encoder-mine.models-small-[0-9a-f]{8}", each) for each in encoders)
@@ -332,7 +333,17 @@ KILLED = {
 def test_killed_and_resumed_is_uninterrupted(pictures: Path, tmp_path: Path, framework: str) -> None:
     """SIGKILL at a moment that nobody chose: final weights, bit by bit, as without."""
     data = "shapes" if framework == "infograph" else str(pictures)
-    command = [sys.executable, "-m", "pucl", "train", framework, data, *KILLED[framework], "--resume"]
+    command = [
+        sys.executable,
+        "-m",
+        "pucl",
+        "train",
+        framework,
+        data,
+        *KILLED[framework],
+        "--correction=pucl",
+        "--resume",
+    ]
 
     def start(name: str) -> subprocess.Popen[bytes]:
         arguments = [*command, "--checkpoint-seconds=0.02", "--out", str(tmp_path / name)]
@@ -381,10 +392,11 @@ def test_comparison(pictures: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_commands(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = ["--epochs=1", "--batch-size=12", "--dim=8"]
-    assert main(["train", "simclr", str(pictures), *settings, "--alpha=0.2", "--out", str(tmp_path / "run")]) == 0
+    command = ["train", "simclr", str(pictures), *settings, "--correction=pucl", "--alpha=0.2"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
     assert "linear classifier" in capsys.readouterr().out
     assert RunDirectory(tmp_path / "run").config().settings == {"alpha": 0.2}
-    assert main(["train", "simclr", str(pictures), *settings, "--alpha=0.2", "--out", str(tmp_path / "run")]) == 2
+    assert main([*command, "--out", str(tmp_path / "run")]) == 2
     assert "--resume" in capsys.readouterr().err
     arguments = ["--corrections=plain,deb", "--seeds=1", "--out", str(tmp_path / "out")]
     assert main(["compare", "simclr", str(pictures), *settings, *arguments]) == 0

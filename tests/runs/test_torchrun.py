@@ -22,7 +22,8 @@ OWN = {"simclr": [], "moco": ["--queue-size=24", "--splits=2"], "cmc": ["--draws
 
 def torchrun(framework: str, pictures: Path, out: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
-    command += ["-m", "pucl", "train", framework, str(pictures), *OPTIONS, *OWN[framework], "--checkpoint-seconds=0.05"]
+    command += ["-m", "pucl", "train", framework, str(pictures), *OPTIONS, *OWN[framework], "--correction=pucl"]
+    command += ["--checkpoint-seconds=0.05"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(  # noqa: S603
         [*command, "--out", str(out)],

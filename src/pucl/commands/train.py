@@ -18,6 +18,7 @@ from pucl import processes
 from pucl.commands.frameworks import Groups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
 from pucl.commands.options import add_checkpoint_seconds
+from pucl.config import PLAIN
 from pucl.devices import choose_device
 from pucl.evaluation import known_numbers, numbers_in
 from pucl.frameworks import modality_of
@@ -28,11 +29,11 @@ from pucl.runs.display import Display
 from pucl.runs.run import run as run_training
 from pucl.texts import percent, say, table
 
-EXAMPLES = ("pucl train simclr --help", "pucl train simclr digits", "pucl train infograph ENZYMES --correction plain")
+EXAMPLES = ("pucl train simclr --help", "pucl train simclr digits", "pucl train infograph ENZYMES --correction auto")
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
-    "{data} --correction plain --seed 1",
-    "{path} --alpha 0.12 --c 0.1 --epochs 50 --out runs/first",
+    "{data} --correction auto --seed 1",
+    "{path} --correction pucl --alpha 0.2 --out runs/first",
     "{path} --resume",
 )
 
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_own(groups: Groups, modalities: Sequence[Modality]) -> None:
     rows = rows_of(modalities)
     names = f"one of {', '.join(rows)} (default: %(default)s)"
-    groups["correction"].add_argument("--correction", default="pucl", choices=rows, metavar="NAME", help=names)
+    groups["correction"].add_argument("--correction", default=PLAIN, choices=rows, metavar="NAME", help=names)
     run = groups["run"]
     run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers (default: 0)")
     out = "the run's directory (default: runs/FRAMEWORK-DATA-CORRECTION-seed-N, and the settings that were given)"
