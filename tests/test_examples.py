@@ -46,6 +46,7 @@ SAYS: dict[str, Callable[[str], None]] = {
     "sentence_transformers_pairs": rising("retrieval of intents: # untrained, # trained"),
     "huggingface_trainer": found("loss over 21 steps: #"),
     "graph_list": rising("shapes recognised by nearest neighbours: # untrained, # trained"),
+    "diagnose_embeddings": found(r"(?:9\d|100) of the 100 costliest pairs are of one class"),
     "recommender": rising("hidden purchases among the first 30 items: # untrained, # trained"),
 }
 """What each example prints. lightly's is below: lightly is not installed where the tests run."""
