@@ -64,12 +64,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(text: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Turn formulas into MathML, in headings of the table of contents too."""
+    """Turn formulas into MathML, in headings of the table of contents too, and keep numbers with their spread."""
     for heading in _headings(page.toc):
         heading.title = re.sub(r"\\\((.*?)\\\)", lambda found: _mathml(found[1]), heading.title)
     inline, block = (rf'<{tag} class="arithmatex">\\{a}(.*?)\\{b}</{tag}>' for tag, a, b in BRACKETS)
     text = re.sub(inline, lambda found: _mathml(found[1]), text, flags=re.DOTALL)
-    return re.sub(block, lambda found: _mathml(found[1], "block"), text, flags=re.DOTALL)
+    text = re.sub(block, lambda found: _mathml(found[1], "block"), text, flags=re.DOTALL)
+    return re.sub(r" ± | to (?=[+-]\d)", lambda found: found[0].replace(" ", "&nbsp;"), text)
 
 
 def _relinked(text: str, origin: str) -> str:
