@@ -15,14 +15,14 @@ import pucl
 from loading import loaded
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ("pucl.losses", "pucl.functional", "pucl.corrections", "pucl.adapters")
+MODULES = ("losses", "functional", "corrections", "adapters", "pairs")
 
 
 def public_names() -> list[str]:
     """Every name that users may import, as the reference knows it."""
-    names = [f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__]
-    shown = {name.rpartition(".")[2] for name in names} | {module.rpartition(".")[2] for module in MODULES}
-    return [*names, "pucl.pairs.groups", *(f"pucl.{name}" for name in pucl.__all__ if name not in {*shown, "pairs"})]
+    names = [f"pucl.{part}.{name}" for part in MODULES for name in importlib.import_module(f"pucl.{part}").__all__]
+    shown = {*MODULES, *(name.rpartition(".")[2] for name in names)}
+    return names + [f"pucl.{name}" for name in pucl.__all__ if name not in shown]
 
 
 @pytest.mark.parametrize("name", public_names())
@@ -96,7 +96,7 @@ def test_docstrings_become_markdown() -> None:
 def test_links_that_leave_the_docs_lead_to_their_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("latex2mathml")
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "site")  # As mkdocs does.
     relinked = loaded(ROOT / "docs" / "site" / "hooks.py")._relinked
     page = "[a](losses.md#x) [b](../CONTRIBUTING.md) ![c](../records/x.png) [d](#here) [e](https://x.org/a.md)"
     expected = "[a](losses.md#x) [b](contributing.md) ![c](records/x.png) [d](#here) [e](https://x.org/a.md)"

@@ -5,12 +5,18 @@ import re
 
 import griffe
 
-MODULES = ("pucl.losses", "pucl.functional", "pucl.corrections", "pucl.adapters")
-"""Those whose public names are explained in the reference."""
+REFERENCE = {
+    "losses": ("Losses", "pucl.losses", "Modules that are called `loss(z0, z1)`. All of them are names of `pucl` too."),
+    "functional": ("Functions", "pucl.functional", "For anchors, positives and unlabelled samples of your own making."),
+    "corrections": ("Corrections", "pucl.corrections", "How unlabelled samples are treated, and what a new one needs."),
+    "pairs": ("Pairs", "pucl.pairs", "What is known of samples that belong together."),
+    "adapters": ("Adapters", "pucl.adapters", "The losses behind the calls of other libraries."),
+}
+"""Pages of the reference: title, the module whose names it explains, and what they are."""
 
 LINKS = {
     alias: f"{module}.{name}"
-    for module in MODULES
+    for _, module, _ in REFERENCE.values()
     for name in importlib.import_module(module).__all__
     for alias in (name, f"pucl.{name}", f"{module}.{name}")
 }

@@ -21,6 +21,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
 
 import pucl
+from docstrings import REFERENCE
 from pucl.cli import main
 from pucl.commands.parser import COMMANDS
 from pucl.frameworks import FRAMEWORKS
@@ -37,14 +38,6 @@ BESIDE = {
 
 BRACKETS = (("span", r"\(", r"\)"), ("div", r"\[", r"\]"))
 """How arithmatex marks formulas in a line, and those that stand alone."""
-
-REFERENCE = {
-    "losses": ("Losses", "pucl.losses", "Modules that are called `loss(z0, z1)`. All of them are names of `pucl` too."),
-    "functional": ("Functions", "pucl.functional", "For anchors, positives and unlabelled samples of your own making."),
-    "corrections": ("Corrections", "pucl.corrections", "How unlabelled samples are treated, and what a new one needs."),
-    "adapters": ("Adapters", "pucl.adapters", "The losses behind the calls of other libraries."),
-}
-"""Pages of the reference: title, the module whose names it explains, and what they are."""
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -107,11 +100,8 @@ def _reference() -> Iterator[tuple[str, str]]:
         names = importlib.import_module(module).__all__
         explained.update(names)
         yield f"reference/{page}.md", "\n\n".join([f"# {title}", purpose, *(f"::: {module}.{name}" for name in names)])
-    others = [f"pucl.{name}" for name in pucl.__all__ if name not in {*explained, "pairs"}]
-    yield (
-        "reference/pucl.md",
-        "\n\n".join(["# Other names", *(f"::: {name}" for name in (*others, "pucl.pairs.groups"))]),
-    )
+    others = [f"::: pucl.{name}" for name in pucl.__all__ if name not in explained]
+    yield "reference/pucl.md", "\n\n".join(["# Diagnosis and runs", *others])
     os.environ["COLUMNS"] = "82"  # Of the terminal for which help is wrapped.
     helps = [_help(name) for name in COMMANDS] + [_help("train", framework) for framework in FRAMEWORKS]
     yield "reference/commands.md", "\n\n".join(["# Commands", *helps])
