@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from loading import loaded
 from pucl.cli import main
@@ -30,25 +31,34 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-RUNS = {
-    "training.md": ["train", "simclr", "digits", "--epochs=1", "--out=runs/simclr-digits-plain-seed-0"],
-    "text.md": ["train", "pairs", "requests", "--epochs=1", "--out=runs/pairs-requests-plain-seed-0"],
-}
-"""The short training that makes the run which a page's example loads."""
+DATA = {"simclr": "digits", "pairs": "requests", "infograph": "shapes"}
+"""Small data for the frameworks whose runs are loaded in examples."""
 
-SLOW = {*RUNS, "graphs.md"}  # torch_geometric is imported for seconds.
+
+def examples_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def prepare(example: str) -> None:
+    """Make the run that an example loads, by a short training, and the pictures that it reads."""
+    for run, framework in re.findall(r"pucl\.load\(\"(runs/(\w+)-[^\"]+)\"\)", example):
+        assert main(["train", framework, DATA[framework], "--epochs=1", f"--out={run}"]) == 0
+    for picture in re.findall(r"\"(\w+\.png)\"", example):
+        Image.new("RGB", (8, 8), "teal").save(picture)
+
+
+def is_slow(page: Path) -> bool:
+    return any(word in example for example in examples_of(page) for word in ("pucl.load(", "torch_geometric"))
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES],
+    "page", [pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * is_slow(page)) for page in PAGES]
 )
 @pytest.mark.filterwarnings("ignore:.*jit.script:DeprecationWarning")  # Of torch_geometric, when it is imported.
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # Some write files.
-    if page.name in RUNS:
-        assert main(RUNS[page.name]) == 0
-    for example in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+    for example in examples_of(page):
+        prepare(example)
         exec(compile(example, page.name, "exec"), {})  # noqa: S102
 
 
