@@ -33,7 +33,7 @@ bench: $(READY)  ## time and memory of the losses; `python -m benchmarks --help`
 	$(BIN)/python -m benchmarks loss
 
 docs: $(READY)  ## the documentation as a site, in site/: no broken link, every public name explained
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
 format: $(READY)

@@ -63,7 +63,7 @@ def on_page_content(text: str, *, page: Page, config: MkDocsConfig, files: Files
     inline, block = (rf'<{tag} class="arithmatex">\\{a}(.*?)\\{b}</{tag}>' for tag, a, b in BRACKETS)
     text = re.sub(inline, lambda found: _mathml(found[1]), text, flags=re.DOTALL)
     text = re.sub(block, lambda found: _mathml(found[1], "block"), text, flags=re.DOTALL)
-    return re.sub(r" ± | to (?=[+-]\d)", lambda found: found[0].replace(" ", "&nbsp;"), text)
+    return re.sub(r"<td.*?</td>", lambda cell: re.sub(r" (±|to) (?=[+-]?\d)", r"&nbsp;\1&nbsp;", cell[0]), text)
 
 
 def _relinked(text: str, origin: str) -> str:
