@@ -36,7 +36,8 @@ DATA = {"simclr": "digits", "pairs": "requests", "infograph": "shapes"}
 
 
 def examples_of(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    """The Python blocks of a page, but for those below a comment such as ``<!-- not run: needs torchvision -->``."""
+    return re.findall(r"(?<!-->\n)^```python\n(.*?)```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def prepare(example: str) -> None:
@@ -66,7 +67,9 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_block_names_its_language(page: Path) -> None:
     """So that no Python escapes the test above."""
     opening = re.findall(r"^```(.*)$", page.read_text(), flags=re.MULTILINE)[::2]
-    assert set(opening) <= {"python", "diff", "text"}
+    assert set(opening) <= {"python", "diff", "text", "toml"}
+    for comment in re.findall(r"^(.*-->)\n```python$", page.read_text(), flags=re.MULTILINE):
+        assert re.fullmatch(r"<!-- not run: .+ -->", comment), f"{page.name} does not say why: {comment}"
 
 
 def test_readme_names_what_exists() -> None:
