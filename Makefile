@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check types quick-tests faults bench format clean
+.PHONY: demo test check types quick-tests faults bench docs format clean
 
 demo: $(VENV)/.demo  ## the main job, with no more than it needs
 	$(BIN)/pucl compare simclr digits --corrections untrained,plain,pucl,auto,oracle --seeds 3 --workers 2 --out demo
@@ -32,6 +32,10 @@ faults: $(READY)  ## kills, full disks, damaged and hostile files, for a quarter
 bench: $(READY)  ## time and memory of the losses; `python -m benchmarks --help` lists the other benchmarks
 	$(BIN)/python -m benchmarks loss
 
+docs: $(READY)  ## the documentation as a site, in site/: no broken link, every public name explained
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
 format: $(READY)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -49,4 +53,4 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -1,6 +1,7 @@
 """The calls of other libraries: the same numbers as theirs where nothing is corrected."""
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -75,6 +76,112 @@ class TestMetricLearning:
         loss = MetricLearningLoss(pucl.NTXentLoss())
         with pytest.raises(ValueError, match="expected both or neither"):
             loss(torch.randn(4, 3), torch.arange(4), ref_emb=torch.randn(4, 3))
+
+
+class TestWrappersOfMetricLearning:
+    """pytorch-metric-learning's wrappers and miners take our loss in place of theirs, and nothing else changes."""
+
+    @both_ways
+    @pytest.mark.parametrize("symmetric", [True, False])
+    def test_self_supervised(self, symmetric: bool, streaming: bool) -> None:
+        losses = pytest.importorskip("pytorch_metric_learning.losses", exc_type=ImportError)
+        views = [z.requires_grad_() for z in related_views(7, 5)]
+        ours = MetricLearningLoss(pucl.NTXentLoss(temperature=0.3, streaming=streaming))
+        values = [
+            losses.SelfSupervisedLoss(loss, symmetric=symmetric)(*views)
+            for loss in (losses.NTXentLoss(temperature=0.3), ours)
+        ]
+        torch.testing.assert_close(*values)
+        for expected, gradient in zip(*(torch.autograd.grad(value, views) for value in values), strict=True):
+            torch.testing.assert_close(gradient, expected)
+
+    def test_self_supervised_with_a_correction_is_the_loss_of_two_views(self) -> None:
+        losses = pytest.importorskip("pytorch_metric_learning.losses", exc_type=ImportError)
+        loss = pucl.PUCLLoss(alpha=0.05, c=0.0)
+        z0, z1 = related_views(9, 5)
+        torch.testing.assert_close(losses.SelfSupervisedLoss(MetricLearningLoss(loss))(z0, z1), loss(z0, z1))
+        assert loss.last is not None
+        assert loss.last.floored < 0.5
+
+    def test_memory(self) -> None:
+        """Batch after batch, while the memory fills and when it wraps around."""
+        losses = pytest.importorskip("pytorch_metric_learning.losses", exc_type=ImportError)
+        theirs, ours = (
+            losses.CrossBatchMemory(loss, 5, memory_size=12)
+            for loss in (losses.NTXentLoss(temperature=0.3), MetricLearningLoss(pucl.NTXentLoss(temperature=0.3)))
+        )
+        for _ in range(4):
+            embeddings = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
+            labels = torch.arange(3).repeat(2)
+            values = [memory(embeddings, labels) for memory in (theirs, ours)]
+            torch.testing.assert_close(*values)
+            torch.testing.assert_close(*(torch.autograd.grad(value, embeddings) for value in values))
+
+    def test_memory_of_keys(self) -> None:
+        """As MoCo uses it: the second half of a batch is remembered, and the first is compared with the memory."""
+        losses = pytest.importorskip("pytorch_metric_learning.losses", exc_type=ImportError)
+        correction, keys = PUCL(alpha=0.05, c=0.0), torch.arange(8) >= 4
+        memory = losses.CrossBatchMemory(MetricLearningLoss(pucl.ContrastiveLoss(correction)), 5, memory_size=12)
+        older = torch.randn(0, 5, dtype=torch.float64)
+        for step in range(3):
+            query, positive = related_views(4, 5)
+            value = memory(torch.cat([query, positive]), torch.arange(4).repeat(2) + 4 * step, enqueue_mask=keys)
+            unlabelled, ids = torch.cat([older, positive]), torch.arange(4 * step + 4)
+            expected = contrastive_loss(
+                query, positive, unlabelled, correction, query_ids=ids[4 * step :], unlabelled_ids=ids
+            )
+            torch.testing.assert_close(value, expected)
+            older = unlabelled
+
+    def test_miner(self) -> None:
+        """Anchors have unequal numbers of positives. Theirs is a mean over pairs, ours over anchors."""
+        miners = pytest.importorskip("pytorch_metric_learning.miners", exc_type=ImportError)
+        losses = pytest.importorskip("pytorch_metric_learning.losses", exc_type=ImportError)
+        embeddings, labels = torch.randn(12, 3, dtype=torch.float64), torch.arange(3).repeat(4)
+        chosen = miners.MultiSimilarityMiner(epsilon=-0.2)(embeddings, labels)
+        assert 0 < len(chosen[0]) < 36
+        assert 0 < len(chosen[2]) < 96
+        each = MetricLearningLoss(pucl.NTXentLoss(temperature=0.3, reduction="none"))(embeddings, labels, chosen)
+        counts = torch.bincount(chosen[0], minlength=12)
+        assert len(counts.unique()) > 1
+        expected = losses.NTXentLoss(temperature=0.3)(embeddings, labels, chosen)
+        torch.testing.assert_close((each * counts).sum() / counts.sum(), expected)
+        mean = MetricLearningLoss(pucl.NTXentLoss(temperature=0.3))(embeddings, labels, chosen)
+        torch.testing.assert_close(mean, each[counts > 0].mean())
+
+    @both_ways
+    def test_chosen_pairs_equal_a_loop(self, streaming: bool) -> None:
+        embeddings, labels = torch.randn(4, 3, dtype=torch.float64), torch.tensor([0, 0, 0, 1])
+        chosen = [torch.tensor(each) for each in ([0, 0, 1], [1, 2, 0], [0, 1, 1, 1], [3, 3, 2, 2])]
+        loss = pucl.PUCLLoss(alpha=0.05, c=0.0, reduction="none", streaming=streaming)
+        each = MetricLearningLoss(loss)(embeddings, labels, chosen)
+        correction = PUCL(alpha=0.05, c=0.0)
+        rows = [(0, [1, 2], [3]), (1, [0], [3, 2])]  # A pair that is given twice counts once.
+        for anchor, positives, unlabelled in rows:
+            query, positive = embeddings[anchor : anchor + 1], embeddings[positives][None]
+            expected = contrastive_loss(query, positive, embeddings[unlabelled], correction)
+            torch.testing.assert_close(each[anchor], expected)
+        assert (each[2:] == 0).all()
+        assert loss.last is not None
+        assert loss.last.floored < 0.5
+
+    def test_is_printed_and_pickled_by_its_own_name(self) -> None:
+        loss = MetricLearningLoss(pucl.NTXentLoss())
+        assert repr(loss).startswith("MetricLearningLoss(")
+        assert isinstance(pickle.loads(pickle.dumps(loss)), MetricLearningLoss)  # noqa: S301
+
+    @pytest.mark.parametrize(
+        ("chosen", "message"),
+        [
+            ([[0], [1], [2]], "expected four tensors of indices.*got 3; a miner of triplets does not fit"),
+            ([[0], [1], [0, 4], [2, 3]], "expected indices from 0 to 3 for anchors, got 0 to 4"),
+            ([[0], [-1], [0], [2]], "expected indices from 0 to 3 for samples, got -1 to -1"),
+        ],
+    )
+    def test_refuses(self, chosen: list[list[int]], message: str) -> None:
+        indices = tuple(torch.tensor(each) for each in chosen)
+        with pytest.raises(ValueError, match=message):
+            MetricLearningLoss(pucl.NTXentLoss())(torch.randn(4, 3), torch.tensor([0, 0, 1, 1]), indices)
 
 
 class TestTwoTowers:

@@ -25,6 +25,7 @@ CORRECTIONS: dict[str, type[Correction]] = {
     "ratio": Ratio,
     "auto": Auto,
 }
+"""Every correction by its name in `pucl train --correction` and in records."""
 
 __all__ = [
     "BCL",
