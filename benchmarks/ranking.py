@@ -10,7 +10,7 @@ import torch
 from benchmarks.memory import Peak, Step, peak_in_child
 from benchmarks.options import Settings, option
 from benchmarks.report import Report
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.corrections import CORRECTIONS
 from pucl.data.errors import ExtraMissingError
 from pucl.devices import usable_cores
@@ -37,7 +37,7 @@ class RankingSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.corrections:
-            choose("correction", name, CORRECTIONS)
+            check_known("correction", name, CORRECTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

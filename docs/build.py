@@ -15,8 +15,8 @@ from results.diagnosis import diagnosis_page
 from results.graphs import table2_page
 from results.house import house_page
 from results.images import images_page
-from results.ranking import ranking_page
 from results.pairs import pairs_page
+from results.ranking import ranking_page
 from results.readme import readme
 from results.reliability import reliability_page
 from results.study import study_page

@@ -10,7 +10,7 @@ from torch import nn
 
 from pucl import PUCLLoss
 from pucl.adapters import MetricLearningLoss
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 
 DIM, STEPS, BATCH = 32, 100, 64
 
@@ -46,7 +46,7 @@ def main() -> None:
         encoder = train(images, with_memory=with_memory)
         with torch.no_grad():
             embeddings = encoder(images)
-        scores.append(rank(embeddings, torch.tensor(digits.target)).average_precision.mean())
+        scores.append(rank_neighbours(embeddings, torch.tensor(digits.target)).average_precision.mean())
     print(f"retrieval of digits: {scores[0]:.3f} with SelfSupervisedLoss, {scores[1]:.3f} with CrossBatchMemory")
 
 

@@ -18,7 +18,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from pucl.adapters.sentence_transformers import CorrectionCallback, RankingLoss
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 from pucl.text.sources.requests import make_requests
 
 
@@ -42,7 +42,7 @@ def pairs(texts: list[str], labels: list[int]) -> Dataset:
 def retrieval(model: SentenceTransformer, texts: list[str], labels: list[int]) -> float:
     """Mean average precision of a search with every request for the others of its intent."""
     embeddings = model.encode(texts, convert_to_tensor=True, show_progress_bar=False)
-    return float(rank(embeddings, torch.tensor(labels)).average_precision.mean())
+    return float(rank_neighbours(embeddings, torch.tensor(labels)).average_precision.mean())
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import pucl
-from pucl.evaluation.retrieval import rank
+from pucl.evaluation.retrieval import rank_neighbours
 
 EPOCHS, BATCH = 15, 256
 
@@ -44,7 +44,7 @@ def train(criterion: pucl.ContrastiveLoss, images: torch.Tensor) -> nn.Module:
 def retrieval(encoder: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
     """Mean average precision of a search with every image for the others of its class."""
     with torch.no_grad():
-        return float(rank(encoder(images), labels).average_precision.mean())
+        return float(rank_neighbours(encoder(images), labels).average_precision.mean())
 
 
 def main() -> None:

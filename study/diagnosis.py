@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl import signals
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.data.root import data_root
 from pucl.diagnosis.diagnose import TEMPERATURE, diagnose
 from pucl.diagnosis.sources import Source, read_source
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_folder("--json", parsed.json)
         names = [name for name in parsed.cases.split(",") if name]
         for name in names:
-            choose("case", name, CASES)
+            check_known("case", name, CASES)
         found = [_compare(CASES[name], parsed.runs, parsed.root) for name in names]
     except (ValueError, OSError) as error:
         say(f"study.diagnosis: {error}", error=True)

@@ -27,7 +27,7 @@ import torch
 
 from benchmarks.options import Settings, add_options, option
 from pucl import signals
-from pucl.config import check_once, choose
+from pucl.config import check_known, check_once
 from pucl.corrections import BCL, CORRECTIONS, PUCL, Correction, Debiased, GloFND, Hard, Ratio
 from pucl.data.errors import ExtraMissingError
 from pucl.evaluation.retrieval import NEAREST, rank_neighbours
@@ -294,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = list(ROWS) if names is None else names.split(",")
         check_once("rows are what is compared", rows)
         for row in rows:
-            choose("row", row, ROWS)
+            check_known("row", row, ROWS)
         command = shlex.join(["python", "-m", "study.ranking", *given])
         done = measure(settings, rows, out, command, lambda text: say(f"study.ranking: {text}", error=True))
     except (ValueError, OSError) as error:

@@ -11,6 +11,11 @@ REFERENCE = {
     "corrections": ("Corrections", "pucl.corrections", "How unlabelled samples are treated, and what a new one needs."),
     "pairs": ("Pairs", "pucl.pairs", "What is known of samples that belong together."),
     "adapters": ("Adapters", "pucl.adapters", "The losses behind the calls of other libraries."),
+    "sentence-transformers": (
+        "sentence-transformers",
+        "pucl.adapters.sentence_transformers",
+        "Losses for its trainer.",
+    ),
 }
 """Pages of the reference: title, the module whose names it explains, and what they are."""
 

@@ -21,7 +21,7 @@ MANY = 100  # Rows from which a group of more than half of them is worth a warni
 SHOWN = 3  # Elements that an error names.
 LONGEST = 40  # Characters of an element that an error shows.
 
-__all__ = ["groups"]
+__all__ = ["groups", "read_groups"]
 
 
 def groups(

@@ -16,7 +16,7 @@ import torch
 
 from pucl import signals
 from pucl.commands.options import add_root
-from pucl.config import PLAIN, UNTRAINED, check_once, choose
+from pucl.config import PLAIN, UNTRAINED, check_known, check_once
 from pucl.files import write_json
 from pucl.runs.rows import TableRow, as_text, make_row
 from pucl.runs.statistics import Spread
@@ -75,9 +75,9 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     check_once("rows are what is compared", rows)
     check_once("parts are what is measured", parts)
     for part in parts:
-        choose("part", part, SUBJECTS)
+        check_known("part", part, SUBJECTS)
     for row in rows:
-        choose("row", row, ROWS)
+        check_known("row", row, ROWS)
     check_rows(rows)
     out, cache = arguments.out, arguments.cache or arguments.out / "cache"
     for directory in (out, cache):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
 from pucl.diagnosis.cost import Sample, anchor_rows, measure_costs
@@ -63,7 +63,7 @@ def test_a_push_is_a_share_of_the_gradient_of_the_loss() -> None:
         query_ids=torch.arange(9),
         key_ids=torch.arange(9),
     )
-    corrected_loss(pairs, Plain(), streaming=False).loss.sum().backward()
+    outcome_of(pairs, Plain(), streaming=False).loss.sum().backward()
     assert logits.grad is not None
     shares = logits.grad / logits.grad.sum(dim=1, keepdim=True)
     same = torch.arange(9)[:, None] % 3 == torch.arange(9) % 3

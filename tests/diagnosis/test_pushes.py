@@ -11,7 +11,8 @@ from oracles import cosine, softplus
 from pucl.contrast.correction import Correction
 from pucl.contrast.knowledge import without_false_negatives
 from pucl.contrast.loss import ObjectiveName, conclude
-from pucl.contrast.objectives import OBJECTIVES, average_unlabelled
+from pucl.contrast.objective import average_unlabelled
+from pucl.contrast.objectives import OBJECTIVES
 from pucl.contrast.pairs import Comparison
 from pucl.contrast.pointwise import Pointwise
 from pucl.corrections import PUCL, Plain, Ring

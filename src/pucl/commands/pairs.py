@@ -40,7 +40,7 @@ from pucl.text.registry import SOURCES, load_texts
 from pucl.text.sources.files import Columns
 from pucl.text.textset import TextData, TextSet
 from pucl.text.trained import TrainedTexts
-from pucl.texts import counted, fixed, percent, say, signed, table
+from pucl.texts import counted, fixed, percent, say, table
 
 EXAMPLES = (
     "pucl pairs check pairs.csv --list duplicates.csv",
@@ -212,7 +212,7 @@ def look_text(look: Look) -> str:
 
 def memorisation_text(look: Look) -> str:
     """Whether training pairs are learnt by heart, in one sentence."""
-    gap = signed(look.train_similarity - look.held_out_similarity, 3)
+    gap = f"{look.train_similarity - look.held_out_similarity:+.3f}"
     if look.alarm:
         return (
             f"Memorisation alarm: training pairs are closer than held-out pairs ({gap}); held-out pairs lack "

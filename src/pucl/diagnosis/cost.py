@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pucl.contrast.loss import corrected_loss
+from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairing import pair_up
 from pucl.corrections import Debiased
 from pucl.corrections.clusters import share_together
@@ -121,4 +121,4 @@ def _floored(sample: Sample, rows: Int[Tensor, " anchor"], temperature: float, t
         query_ids=rows,
         unlabelled_ids=torch.arange(len(sample.keys)),
     )
-    return float(corrected_loss(pairs, Debiased(tau_plus=tau_plus)).floored)
+    return float(outcome_of(pairs, Debiased(tau_plus=tau_plus)).floored)

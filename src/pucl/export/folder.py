@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pucl
-from pucl.config import choose
+from pucl.config import check_known
 from pucl.data.root import staging
 from pucl.export.card import Card, public, results_of_seeds, write_card
 from pucl.export.formats import FORMATS, check_rows, quiet, write_checked
@@ -57,7 +57,7 @@ def export_run(
     report("loading the encoder")
     trained = load(run, encoder=encoder)
     own = trained.own_formats
-    choose("format of this encoder", name, [*FORMATS, *own])
+    check_known("format of this encoder", name, [*FORMATS, *own])
     if floats and name in own:
         raise ValueError(f"--floats is about the pixels of images: leave it out for {name}")
     out.parent.mkdir(parents=True, exist_ok=True)

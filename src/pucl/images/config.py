@@ -40,8 +40,8 @@ class ImageConfig(RunConfig):
     modality: str = "images"
     image_size: int | None = setting(
         None,
-        "resize images to this many pixels a side; default: their own size, at most 64 for a folder, or what a model of "
-        "timm expects",
+        "resize images to this many pixels a side; default: their own size, at most 64 for a folder, or that of a "
+        "model of timm",
         group="data",
     )
     validation: bool = setting(

@@ -8,7 +8,7 @@ from warnings import warn
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypedDict
 from uuid import uuid4
 
 from pucl import processes
-from pucl.config import RunConfig, check_once, choose
+from pucl.config import RunConfig, check_known, check_once
 from pucl.data.errors import ExtraMissingError, reason_of
 from pucl.evaluation import numbers_in
 from pucl.files import write_json
@@ -205,7 +205,7 @@ LOGGERS: Mapping[str, LoggerKind] = {
 def check_loggers(names: Sequence[str]) -> None:
     """Refuse unknown loggers, and those whose package is missing."""
     for name in names:
-        choose("logger", name, LOGGERS)
+        check_known("logger", name, LOGGERS)
     if names:
         check_once("loggers that a run has", names)
     for kind in (LOGGERS[name] for name in names):

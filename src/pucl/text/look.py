@@ -16,7 +16,7 @@ from pucl.estimation.bbe import BestBin, bbe
 from pucl.estimation.mixture import APART, Mixture, mixture
 from pucl.estimation.shares import FEWEST
 from pucl.functional import contrastive_loss
-from pucl.modality import EncoderSource, Progress
+from pucl.modality import EncoderSource, ReportProgress
 from pucl.shapes import Float, Tensor
 from pucl.text.encoders.hashed import HashedNgrams
 from pucl.text.encoders.registry import HASHED, make_encoder
@@ -121,7 +121,7 @@ def look_at_pairs(
     encoder: EncoderSource = HASHED,
     *,
     name: str = "",
-    progress: Progress = lambda _done, _total: None,
+    progress: ReportProgress = lambda _done, _total: None,
 ) -> Look:
     """Compare the two texts of training pairs, of held-out pairs, and of different held-out pairs.
 
@@ -162,7 +162,7 @@ def look_at_pairs(
     return _compare(train, held_out, module, name, progress)
 
 
-def _compare(train: TextSet, held_out: TextSet, module: nn.Module, name: str, progress: Progress) -> Look:
+def _compare(train: TextSet, held_out: TextSet, module: nn.Module, name: str, progress: ReportProgress) -> Look:
     sides = [side for part in (train, held_out) for side in _sides(part)]
     lengths = [len(texts) for texts, _ in sides]
     vectors = _embed(module, [text for texts, _ in sides for text in texts], progress)
@@ -199,7 +199,7 @@ def split_pairs(texts: TextSet) -> tuple[TextSet, TextSet]:
     return parts[0].with_partners(), parts[1].with_partners()
 
 
-def train_briefly(train: TextSet, *, progress: Progress = lambda _done, _total: None) -> HashedNgrams:
+def train_briefly(train: TextSet, *, progress: ReportProgress = lambda _done, _total: None) -> HashedNgrams:
     """Train a hashed encoder with the plain loss, with the default settings of `pucl train pairs`.
 
     Args:
@@ -240,7 +240,7 @@ def train_briefly(train: TextSet, *, progress: Progress = lambda _done, _total: 
 
 
 @torch.no_grad()
-def _embed(module: nn.Module, texts: Sequence[str], progress: Progress) -> Float[Tensor, "text dim"]:
+def _embed(module: nn.Module, texts: Sequence[str], progress: ReportProgress) -> Float[Tensor, "text dim"]:
     """Embed texts, those of about the same length together."""
     order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
     blocks = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]

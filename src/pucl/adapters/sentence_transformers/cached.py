@@ -9,7 +9,7 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin, has_sta
 
 from pucl.adapters.sentence_transformers.ranking import Direction, Known, RankingLoss, two_or_more
 from pucl.contrast.correction import Correction
-from pucl.contrast.objectives import Floor
+from pucl.contrast.objective import Floor
 from pucl.shapes import Float, Tensor
 
 

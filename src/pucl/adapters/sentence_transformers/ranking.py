@@ -15,8 +15,8 @@ from pucl.adapters.sentence_transformers.rows import Numbering, Rows, Sides, kno
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.embeddings import as_embeddings, check_alike, unit
 from pucl.contrast.knowledge import UNKNOWN
-from pucl.contrast.loss import Outcome, corrected_loss
-from pucl.contrast.objectives import Floor
+from pucl.contrast.loss import Outcome, outcome_of
+from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import SMALLEST_TEMPERATURE, check_ids, pair_up
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import CORRECTIONS, Plain
@@ -314,7 +314,7 @@ class RankingLoss(Adapter):
     def _outcome(self, pairs: Pairs) -> Outcome:
         """The outcome of pairs. Rows that were never trained on are compared without a correction that knows rows."""
         if self.numbering is not None and pairs.query_samples is not None and bool((pairs.query_samples < 0).any()):
-            return corrected_loss(pairs, Plain(), floor=self.loss.floor, streaming=self.loss.streaming)
+            return outcome_of(pairs, Plain(), floor=self.loss.floor, streaming=self.loss.streaming)
         return self.loss.outcome(pairs)
 
 
