@@ -118,9 +118,9 @@ def draw_pairs(settings: RankingSettings, seed: int) -> Pairs:
     from pucl.text import load_texts  # noqa: PLC0415 (reads files)
 
     data = load_texts("clinc150")
-    labels, test_labels = data.train.labels, data.test.labels
-    assert labels is not None  # noqa: S101 (CLINC150 has labels)
-    assert test_labels is not None  # noqa: S101
+    labels, test = data.train.labels, data.test
+    if labels is None or test is None or test.labels is None:
+        raise ValueError("intents of CLINC150 are what is searched for: expected labels and test texts, got none")
     draw = np.random.default_rng(seed)
     chosen = np.sort(draw.choice(len(data.train.classes), settings.intents, replace=False))
     rows = []
@@ -129,10 +129,10 @@ def draw_pairs(settings: RankingSettings, seed: int) -> Pairs:
         if len(texts) < 2 * settings.pairs:
             raise ValueError(f"--pairs: expected at most {len(texts) // 2} pairs of an intent, got {settings.pairs}")
         rows += [(data.train.texts[a], data.train.texts[b], int(intent)) for a, b in texts.reshape(-1, 2)]
-    held_out = np.flatnonzero(np.isin(test_labels, chosen))
+    held_out = np.flatnonzero(np.isin(test.labels, chosen))
     queries, documents, intents = zip(*rows, strict=True)
     return Pairs(
-        list(queries), list(documents), list(intents), [data.test.texts[i] for i in held_out], test_labels[held_out]
+        list(queries), list(documents), list(intents), [test.texts[i] for i in held_out], test.labels[held_out]
     )
 
 
@@ -251,12 +251,12 @@ def measure(
     settings: RankingSettings, rows: Sequence[str], out: Path, command: str, progress: Callable[[str], object]
 ) -> list[Training]:
     """Run the trainings that are missing in the file, and write it after each of them."""
-    record = json.loads(out.read_text()) if out.exists() else {"settings": asdict(settings), "trainings": []}
+    record: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"settings": asdict(settings)}
     if record["settings"] != asdict(settings):
         raise ValueError(
             f"{out} has trainings with other settings: expected {asdict(settings)}, got {record['settings']}"
         )
-    done = [Training(**each) for each in record["trainings"]]
+    done = [Training(**each) for each in record.get("trainings", [])]
     wanted = [(seed, row) for seed in range(settings.seeds) for row in rows]
     missing = [(seed, row) for seed, row in wanted if not any((each.seed, each.row) == (seed, row) for each in done)]
     for number, (seed, row) in enumerate(missing, start=1):

@@ -67,7 +67,12 @@ def test_a_second_command_completes_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(ranking, "train", lambda row, *rest: calls.append(row) or trained(row, *rest))
+
+    def counted(row: str, *rest: Any) -> Training:
+        calls.append(row)
+        return trained(row, *rest)
+
+    monkeypatch.setattr(ranking, "train", counted)
     out = tmp_path / "ranking.json"
     command = ["--intents=3", "--pairs=2", f"--out={out}"]
     assert main([*command, "--rows=untrained,deb"]) == 0

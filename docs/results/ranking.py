@@ -26,6 +26,10 @@ def ranking_page(text: str, record: dict[str, Any]) -> str:
         "",
         verdict(record),
         "",
+        "What corrections that learn reported at the end:",
+        "",
+        *[f"- {each['row']}: {each['report']}" for each in record["trainings"] if each["report"]],
+        "",
     ]
     return with_results(text, lines)
 

@@ -14,7 +14,7 @@ from examples import EXAMPLES, brief
 from pucl.adapters.sentence_transformers import CachedRankingLoss, RankingLoss
 from pucl.adapters.sentence_transformers.rows import know_rows, text_numbers
 from pucl.contrast.loss import Outcome
-from pucl.corrections import CORRECTIONS, PUCL, Correction, Debiased, Ratio, Ring
+from pucl.corrections import CORRECTIONS, PUCL, Correction, Debiased, GloFND, Ratio, Ring
 from small_sentences import columns_of, gradients, small_model, step, tokens
 
 pytestmark = [
@@ -60,7 +60,7 @@ class TestEqualsTheLibrary:
         torch.testing.assert_close(step(changed, features), step(theirs, features))
 
     def test_hard_negatives_of_documents_that_search_queries(self, model: Any) -> None:
-        """They are not compared, but have a gradient of zero: a wrapper for several processes would stop without one."""
+        """They are not compared, but have a gradient of zero, which wrappers for several processes need."""
         columns = columns_of(5, 3)
         alone = step(RankingLoss(model, None, directions=("doc_to_query",)), tokens(model, columns[:2]))
         for kind in (RankingLoss, CachedRankingLoss):
@@ -82,7 +82,7 @@ class TestCached:
         settings: Any = {
             "scale": 2.0,
             "directions": directions,
-            "samples": 24 if isinstance(correction, GLOFND) else None,
+            "samples": 24 if isinstance(correction, GloFND) else None,
         }
         once, cached = RankingLoss(model, correction, **settings), CachedRankingLoss(model, correction, **settings)
         cached.mini_batch_size = 5
@@ -109,7 +109,7 @@ class TestCached:
             for column in columns
         ]
         expected = RankingLoss(model, PUCL(alpha=0.05, c=0.0)).compute_loss_from_embeddings(embedded)
-        expected.backward()  # type: ignore[no-untyped-call]
+        expected.backward()
         torch.testing.assert_close(value, expected.detach())
         torch.testing.assert_close(found, gradients(model))
         torch.manual_seed(4)
@@ -121,9 +121,6 @@ class TestCached:
             value = loss(tokens(model, columns_of(8)))
         assert not value.requires_grad
         assert float(loss.loss.get_buffer("learnt.counted")[0]) == 0
-
-
-GLOFND = CORRECTIONS["glofnd"]
 
 
 def loop(
@@ -174,7 +171,7 @@ class TestKnownRows:
         loss = RankingLoss(model, correction, groups=("labels",), directions=BOTH, streaming=streaming)
 
         def mates(anchor: int, candidate: int) -> bool:
-            return candidate < 7 and labels[anchor] == labels[candidate] != -1
+            return candidate < 7 and bool(labels[anchor] == labels[candidate] != -1)
 
         used = correction or CORRECTIONS["plain"]()
         expected = [loop(embedded, used, mates, nothing, back=back) for back in (False, True)]
@@ -271,7 +268,7 @@ class TestSamples:
             step(again, tokens(model, [column[6:] for column in columns_of(12)]))
 
     def test_rows_of_an_evaluation_are_compared_without_correction(self, model: Any) -> None:
-        loss = RankingLoss(model, GLOFND(dropped=0.3, wait=0), samples=6)
+        loss = RankingLoss(model, GloFND(dropped=0.3, wait=0), samples=6)
         step(loss, tokens(model, columns_of(6)))
         others = tokens(model, [column[6:] for column in columns_of(12)])
         with torch.no_grad():

@@ -102,6 +102,14 @@ def test_what_a_correction_believes_goes_to_the_logs(tmp_path: Path, caplog: pyt
     assert "communities; two halves of the samples agree" in sentences[-1]
 
 
+def test_the_log_of_an_epoch_is_beside_the_report(tmp_path: Path) -> None:
+    model = small_model(tmp_path / "model").float()
+    trainer = trainer_of(model, RankingLoss(model), tmp_path / "out", logging_strategy="epoch")
+    trainer.train()
+    for name in ("loss", "floored", "correction.tau_plus"):
+        assert [entry["epoch"] for entry in trainer.state.log_history if name in entry] == [1, 2], name
+
+
 def test_resumes_with_what_was_learnt(tmp_path: Path) -> None:
     """The uninterrupted training and the resumed one have the same weights and histograms."""
     found = []
@@ -169,9 +177,10 @@ def test_no_correction_is_dead_where_pairs_are_aligned(name: str, tmp_path: Path
 
     def gradient(loss: RankingLoss) -> torch.Tensor:
         anchors = first.clone().requires_grad_()
-        loss.compute_loss_from_embeddings([anchors, second], texts=texts).backward()  # type: ignore[no-untyped-call]
+        loss.compute_loss_from_embeddings([anchors, second], texts=texts).backward()
         assert anchors.grad is not None
-        return anchors.grad.norm()
+        size: torch.Tensor = anchors.grad.norm()
+        return size
 
     plain = gradient(RankingLoss(model, None))
     assert gradient(RankingLoss(model, name, samples=64)) > 0.02 * plain

@@ -78,7 +78,7 @@ class CachedRankingLoss(CachedLossMixin, RankingLoss):  # type: ignore[misc]  # 
         """The loss of a batch; see `RankingLoss.forward`. Its backward pass embeds all texts again."""
         features = two_or_more(sentence_features)
         self._numbers = self._texts(features)
-        loss: Tensor = self.forward_cached(features, labels)
+        loss: Tensor = CachedLossMixin.forward_cached(self, features, labels)
         return loss
 
     def calculate_loss(
@@ -94,7 +94,7 @@ class CachedRankingLoss(CachedLossMixin, RankingLoss):  # type: ignore[misc]  # 
         loss = self.compute_loss_from_embeddings([torch.cat(column) for column in reps], labels, self._numbers)
         if not with_backward:
             return loss
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss.detach()
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -68,6 +68,7 @@ class CorrectionCallback(TrainerCallback):  # type: ignore[misc]  # The library 
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Let corrections that learn end their epoch, and report what they believe."""
+        due = control.should_log  # A log takes this back, and the trainer's own log of the epoch is still to come.
         for name, loss in self.losses.items():
             report = loss.end_epoch()
             if report is None:
@@ -75,6 +76,7 @@ class CorrectionCallback(TrainerCallback):  # type: ignore[misc]  # The library 
             self.trainer.log({f"{name}correction.{key}": value for key, value in report.numbers.items()})
             if report.sentence and processes.rank() == 0:
                 _logger.info("epoch %g: %s%s", round(state.epoch or 0, 2), name, report.sentence)
+        control.should_log = due
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Save what the corrections have learnt with the checkpoint."""

@@ -122,7 +122,7 @@ def _elements(
     """What each row can share with others: its two texts, and its label if it has one. Labels are below 0."""
     rows = torch.stack([queries, docs], dim=1).tolist()
     if labels is None:
-        return rows  # type: ignore[no-any-return]
+        return rows
     return [[*row, -1 - label] if label >= 0 else row for row, label in zip(rows, labels.tolist(), strict=True)]
 
 
