@@ -7,7 +7,7 @@ import pytest
 
 from pucl.config import PLAIN
 from pucl.images.config import ImageConfig
-from study import plan
+from study import diagnosis, plan
 from study.__main__ import main
 
 TINY = plan.Subject(
@@ -58,3 +58,20 @@ def test_one_command_makes_both_tables(tmp_path: Path, monkeypatch: pytest.Monke
 def test_rows_need_plain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows=pucl"]) == 2
     assert "expected it among the rows, got pucl" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_diagnosis_is_compared_with_the_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = diagnosis.Case(data="digits", row="untrained", settings={"seed": 0, "limit": 200, "width": 4})
+    monkeypatch.setattr(diagnosis, "CASES", {case.name: case})
+    arguments = ["--cases", case.name, "--runs", str(tmp_path), "--json", str(tmp_path / "cases.json")]
+    assert diagnosis.main(arguments) == 0
+    assert case.name in capsys.readouterr().out
+    (found,) = json.loads((tmp_path / "cases.json").read_text())["cases"]
+    assert found["samples"] == 200
+    assert found["truth"] == pytest.approx(0.1, abs=0.01)
+    assert found["inside"] in (True, False, None)
+    assert (found["share"] is None) == (found["refused"] is not None)
+    assert diagnosis.main(["--cases", "none"]) == 2
