@@ -70,7 +70,7 @@ class TestEqualsTheLibrary:
     def test_ratio_is_plain_until_it_has_counted(self, model: Any) -> None:
         features = tokens(model, columns_of(7))
         torch.testing.assert_close(
-            step(RankingLoss(model), features), step(RankingLoss(model, None), features), rtol=0, atol=0
+            step(RankingLoss(model, "ratio"), features), step(RankingLoss(model), features), rtol=0, atol=0
         )
 
 
@@ -342,7 +342,7 @@ def test_settings_and_citation_for_the_model_card(model: Any) -> None:
     assert loss.temperature == 1 / 30
 
 
-def test_the_default_learns_at_scale_20(model: Any) -> None:
+def test_ratio_learns_at_scale_20(model: Any) -> None:
     """No anchor is floored, whatever ratio believes, and the gradient is not nothing."""
     loss = RankingLoss(model, Ratio(tau_plus=0.2, warm_up=1))
     for _ in range(3):

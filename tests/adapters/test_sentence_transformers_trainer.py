@@ -104,7 +104,7 @@ def test_what_a_correction_believes_goes_to_the_logs(tmp_path: Path, caplog: pyt
 
 def test_the_log_of_an_epoch_is_beside_the_report(tmp_path: Path) -> None:
     model = small_model(tmp_path / "model").float()
-    trainer = trainer_of(model, RankingLoss(model), tmp_path / "out", logging_strategy="epoch")
+    trainer = trainer_of(model, RankingLoss(model, "ratio"), tmp_path / "out", logging_strategy="epoch")
     trainer.train()
     for name in ("loss", "floored", "correction.tau_plus"):
         assert [entry["epoch"] for entry in trainer.state.log_history if name in entry] == [1, 2], name
@@ -144,7 +144,7 @@ def test_a_training_without_a_ranking_loss_has_nothing_to_report(tmp_path: Path)
 
 def test_the_model_card_has_settings_and_citation(tmp_path: Path) -> None:
     model = small_model(tmp_path / "model").float()
-    trainer = trainer_of(model, RankingLoss(model), tmp_path / "out", max_steps=1)
+    trainer = trainer_of(model, RankingLoss(model, "ratio"), tmp_path / "out", max_steps=1)
     trainer.train()
     model.save_pretrained(str(tmp_path / "saved"))
     card = (tmp_path / "saved" / "README.md").read_text()

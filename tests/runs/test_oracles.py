@@ -45,7 +45,7 @@ def make_oracle(framework: str, *, attract: bool) -> Training[torch.Tensor]:
 
 def pairs_of(training: Training[Any]) -> list[Pairs]:
     """The pairs of the next step, as the oracle sees them."""
-    return [training._use_labels(pairs) for pairs in training.framework.pairs(training._batch())]
+    return [training._use_knowledge(pairs) for pairs in training.framework.pairs(training._batch())]
 
 
 @pytest.mark.parametrize("framework", ["simclr", "moco", "cmc"])

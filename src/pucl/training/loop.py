@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pucl import processes
+from pucl.contrast import knowledge
 from pucl.contrast.compat import Compat, outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
-from pucl.contrast.knowledge import (
-    KnownPairs,
-    with_false_negatives_attracted,
-    with_groups,
-    without_false_negatives,
-)
 from pucl.contrast.loss import ObjectiveName, Outcome, outcome_of
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairs import Pairs
@@ -138,8 +133,7 @@ class Training(Generic[_Samples]):
         attract: Whether the oracle attracts false negatives. Otherwise it leaves them out.
         groups: Known group of each sample, -1 for none. Samples of one group are positives of each other, whatever the
             framework compares; see `pucl.contrast.knowledge.with_groups`.
-        excluded: Pairs of samples, [pair, 2], that are never each other's negatives; see
-            `pucl.contrast.knowledge.KnownPairs`. The oracles know all pairs, and do not use them.
+        excluded: Pairs of samples, [pair, 2], that are never each other's negatives. The oracles do not use them.
     """
 
     def __init__(
@@ -150,11 +144,11 @@ class Training(Generic[_Samples]):
         correction: Correction,
         plan: Plan,
         *,
-        labels: np.ndarray[Any, np.dtype[np.int64]] | None = None,
-        truth: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        labels: NDArray[np.int64] | None = None,
+        truth: NDArray[np.int64] | None = None,
         attract: bool = False,
-        groups: np.ndarray[Any, np.dtype[np.int64]] | None = None,
-        excluded: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        groups: NDArray[np.int64] | None = None,
+        excluded: NDArray[np.int64] | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.steps_per_epoch = plan.steps_per_epoch(len(data))
@@ -165,10 +159,8 @@ class Training(Generic[_Samples]):
                 f"a step takes {plan.batch_size} samples at once: expected at least {least}, got {len(data)}{advice}"
             )
         if plan.batch_size < 2 * processes.world_size():
-            raise ValueError(
-                f"processes share a batch: expected at least 2 samples for each of {processes.world_size()}, "
-                f"got {plan.batch_size} in all"
-            )
+            needed = f"2 samples for each of {processes.world_size()}"
+            raise ValueError(f"processes share a batch: expected at least {needed}, got {plan.batch_size} in all")
         if groups is not None and (plan.compat is not None or groups.shape != (len(data),)):
             raise ValueError(
                 f"groups are known groups of the samples: expected one for each of {len(data)} samples, and no compat, "
@@ -188,8 +180,9 @@ class Training(Generic[_Samples]):
         self.groups = None if groups is None else torch.from_numpy(groups).to(self.device)
         if excluded is not None and plan.compat is not None:
             raise ValueError(f"excluded pairs change the loss: expected no compat, got {plan.compat}")
-        known = None if excluded is None else torch.from_numpy(excluded).to(self.device)
-        self.excluded = None if known is None or self.labels is not None else KnownPairs(known, len(data))
+        self.excluded = None
+        if excluded is not None and labels is None:
+            self.excluded = knowledge.KnownPairs(torch.from_numpy(excluded).to(self.device), len(data))
         self.truth = None if truth is None or self.learnt is None else torch.from_numpy(truth).to(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=plan.precision == "float16")
         self.watch = Watch(warn)
@@ -327,17 +320,13 @@ class Training(Generic[_Samples]):
         """The pairs with known groups, without excluded pairs, and with the labels of the oracle, if there are any."""
         if self.groups is not None:
             known = [torch.where(samples >= 0, self.groups[samples], -1) for samples in pairs.sample_ids()]
-            pairs = with_groups(pairs, known[0], known[1])
+            pairs = knowledge.with_groups(pairs, known[0], known[1])
         if self.excluded is not None:
             pairs = self.excluded.leave_out(pairs)
-        return self._use_labels(pairs)
-
-    def _use_labels(self, pairs: Pairs) -> Pairs:
-        """The pairs of the oracle, if this training has labels."""
         if self.labels is None:
             return pairs
         queries, keys = pairs.sample_ids()
-        use = with_false_negatives_attracted if self.attract else without_false_negatives
+        use = knowledge.with_false_negatives_attracted if self.attract else knowledge.without_false_negatives
         return use(pairs, self.labels[queries], self.labels[keys])
 
     def _loss(self, pairs: Pairs, *, corrected: bool) -> tuple[Float[Tensor, ""], Outcome]:
@@ -378,9 +367,7 @@ class Training(Generic[_Samples]):
         part = slice(whole * processes.rank() // count, whole * (processes.rank() + 1) // count)
         ids: Int[Tensor, " part"] = self._order[start : start + whole][part]
         samples: Any = self.data.batch(ids.numpy())
-        seed_draws(
-            self.device, self._seed(3, self.step, processes.rank())
-        )  # For draws of the encoder, such as dropout.
+        seed_draws(self.device, self._seed(3, self.step, processes.rank()))  # For draws such as dropout.
         return Batch(
             samples=samples.to(self.device),
             ids=ids.to(self.device),

@@ -33,7 +33,7 @@ class CachedRankingLoss(CachedLossMixin, RankingLoss):  # type: ignore[misc]  # 
     def __init__(
         self,
         model: SentenceTransformer,
-        correction: str | Correction | None = "ratio",
+        correction: str | Correction | None = None,
         scale: float = 20.0,
         *,
         mini_batch_size: int = 32,

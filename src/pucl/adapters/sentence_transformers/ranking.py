@@ -43,7 +43,7 @@ class RankingLoss(Adapter):
     Args:
         model: The SentenceTransformer that is trained.
         correction: How to treat the unlabelled texts: a name in `pucl.corrections.CORRECTIONS` for its default
-            settings, a correction, or None for no correction. The default ``"ratio"`` weighs each text by the
+            settings, a correction, or None (default) for no correction. ``"ratio"`` weighs each text by the
             probability that it is a true negative, estimates all it needs, has no floor, and is plain until it has
             counted 1,000 pairs.
         scale: 1 / temperature, > 0. Default: 20.
@@ -80,7 +80,7 @@ class RankingLoss(Adapter):
     def __init__(
         self,
         model: SentenceTransformer,
-        correction: str | Correction | None = "ratio",
+        correction: str | Correction | None = None,
         scale: float = 20.0,
         *,
         gather_across_devices: bool = False,
