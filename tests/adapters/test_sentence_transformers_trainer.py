@@ -155,7 +155,7 @@ def test_the_model_card_has_settings_and_citation(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.pin_memory.:UserWarning")
 def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "sentence-transformers.md").read_text()
-    example = page.split("```")[1]
+    example = page.split("```")[1].removeprefix("python")
     model = 'SentenceTransformer("sentence-transformers/all-MiniLM-L6-v2")'
     assert model in example
     monkeypatch.chdir(tmp_path)
