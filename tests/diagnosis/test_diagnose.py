@@ -11,6 +11,7 @@ import pucl
 from classed_samples import SAMPLES, make
 from pucl.diagnosis.diagnose import Diagnosis
 from pucl.estimation.communities import share_of_pairs
+from pucl.estimation.granularity import COMMON
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,10 @@ def test_advice_follows_what_false_negatives_cost() -> None:
     few = pucl.diagnose(rows, temperature=5.0)
     assert few.refused is None
     assert "stay with plain" in few.advice
+    small = pucl.diagnose(rows, temperature=0.1)
+    assert small.share is not None
+    assert small.share < COMMON
+    assert "leave the costliest pairs out" in small.advice
 
 
 def test_of_many_samples_some_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

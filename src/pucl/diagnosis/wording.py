@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pucl.diagnosis.cost import Cost
 from pucl.estimation.calibration import CALIBRATED
+from pucl.estimation.granularity import COMMON
 from pucl.texts import capitalised, fixed, percent, table
 
 if TYPE_CHECKING:
@@ -39,10 +40,15 @@ def advice(share: float | None, cost: Cost, refused: str | None) -> str:
     floored = (
         "" if cost.floored is None else f", which would have {percent(cost.floored, 0)} of the anchors at its floor"
     )
+    prior = f"a loss with a fixed prior would be DebiasedLoss(tau_plus={_digits(share)}){floored}."
+    if share < COMMON:
+        return (
+            f"leave the costliest pairs out (`pucl suspects`, then --exclude or groups of the loss): groups are small, "
+            f"and auto finds coarser ones in such data; {prior}"
+        )
     return (
         f"train with auto (AutoLoss(temperature={cost.temperature:g}), or pucl train --correction auto): it finds such "
-        f"groups itself and needs no prior; a loss with a fixed prior would be "
-        f"DebiasedLoss(tau_plus={_digits(share)}){floored}."
+        f"groups itself and needs no prior; {prior}"
     )
 
 

@@ -5,12 +5,12 @@ The numbers come from the measurement on real pairs, docs/pairs.md.
 
 from dataclasses import dataclass
 
+from pucl.estimation.granularity import COMMON
 from pucl.text.look import Look
 from pucl.texts import percent
 
 FEW = 0.01  # A smaller share of anchors is not worth any work.
 GIANT = 10  # A group of more than one in so many pairs joins what does not belong together.
-COMMON = 0.05  # Share of hidden positives from which classes are coarse. Below it, auto's communities were too coarse.
 
 
 @dataclass(frozen=True, kw_only=True)
