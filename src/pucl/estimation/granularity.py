@@ -39,8 +39,6 @@ LEAST = 0.5  # And at least this.
 FEWEST_LEVELS = 2  # A single level is a cut through a cloud: colour encoders without classes repeat at two groups.
 SAME = 1e-5  # Largest distance from the mean direction at which all embeddings are taken for one point.
 COMMON = 0.05  # Share of hidden positives from which classes are coarse. Below it, what `auto` found was too coarse.
-    0.05  # Share of hidden positives from which classes are coarse. Below it, communities of `auto` were too coarse.
-)
 
 
 @dataclass(frozen=True, kw_only=True)
