@@ -6,23 +6,20 @@ continues: finished runs are not run again, others continue from their checkpoin
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pucl import signals
 from pucl.commands.experiments import add_experiment, finish, print_table
 from pucl.config import PLAIN, check_known, check_once
 from pucl.texts import say
+from study.command import command_line, exit_code_of, parser_of
 from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, final_part
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, print the tables, and return the exit code: 0 done, 1 a run failed, 2 wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="python -m study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("study", __doc__)
     parser.add_argument(
         "--parts", default=",".join(SUBJECTS), metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)"
     )
@@ -31,15 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_experiment(parser, out="runs/study")
     parsed = parser.parse_args(arguments)
-    parsed.command_line = shlex.join(["python", "-m", "study", *(sys.argv[1:] if arguments is None else arguments)])
-    try:
-        return _run(parsed)
-    except (ValueError, OSError) as error:
-        say(f"study: {error}", error=True)
-        return 2
-    except KeyboardInterrupt as stop:
-        say(f"\nstudy: stopped, {stop}", error=True)
-        return signals.exit_code(stop)
+    parsed.command_line = command_line("study", arguments)
+    return exit_code_of("study", lambda: _run(parsed))
 
 
 def _run(arguments: argparse.Namespace) -> int:

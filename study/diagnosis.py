@@ -6,7 +6,6 @@ of pairs that are of one class. Finished trainings are not run again.
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl import signals
 from pucl.config import check_known
 from pucl.data.root import data_root
 from pucl.diagnosis.diagnose import TEMPERATURE, diagnose
@@ -31,6 +29,7 @@ from pucl.runs.run import run
 from pucl.runs.tables import origin
 from pucl.text.registry import load_texts
 from pucl.texts import percent, say, table
+from study.command import command_line, exit_code_of, parser_of
 
 LISTED = 100  # Suspects whose labels are compared.
 TEXTS = 5_000  # Texts that are embedded.
@@ -139,9 +138,7 @@ class Compared:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is missing, diagnose, print the table, and return the exit code: 0 done, 2 wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="python -m study.diagnosis", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("study.diagnosis", __doc__)
     cases = f"some of {', '.join(CASES)} (default: all)"
     parser.add_argument("--cases", default=",".join(CASES), metavar="NAME,...", help=cases)
     parser.add_argument(
@@ -150,23 +147,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, metavar="DIR", help="directory of data sets (default: $PUCL_DATA)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file as well")
     parsed = parser.parse_args(arguments)
-    command = shlex.join(["python", "-m", "study.diagnosis", *(sys.argv[1:] if arguments is None else arguments)])
-    try:
-        check_folder("--json", parsed.json)
-        names = [name for name in parsed.cases.split(",") if name]
-        for name in names:
-            check_known("case", name, CASES)
-        found = [_compare(CASES[name], parsed.runs, parsed.root) for name in names]
-    except (ValueError, OSError) as error:
-        say(f"study.diagnosis: {error}", error=True)
-        return 2
-    except KeyboardInterrupt as stop:
-        say(f"\nstudy.diagnosis: stopped, {stop}", error=True)
-        return signals.exit_code(stop)
+    return exit_code_of("study.diagnosis", lambda: _measure(parsed, command_line("study.diagnosis", arguments)))
+
+
+def _measure(arguments: argparse.Namespace, command: str) -> int:
+    check_folder("--json", arguments.json)
+    names = [name for name in arguments.cases.split(",") if name]
+    for name in names:
+        check_known("case", name, CASES)
+    found = [_compare(CASES[name], arguments.runs, arguments.root) for name in names]
     say(as_text(found))
-    if parsed.json is not None:
-        write_json(parsed.json, origin(command) | {"cases": [asdict(each) for each in found]})
-        say(f"\nwritten: {parsed.json}")
+    if arguments.json is not None:
+        write_json(arguments.json, origin(command) | {"cases": [asdict(each) for each in found]})
+        say(f"\nwritten: {arguments.json}")
     return 0
 
 

@@ -7,10 +7,8 @@ pairs. The test is retrieval: each test request of these intents searches for th
 interruption the same command continues: finished trainings are in the file, and are not repeated.
 """
 
-import argparse
 import json
 import platform
-import shlex
 import sys
 import tempfile
 import time
@@ -26,7 +24,6 @@ import numpy as np
 import torch
 
 from benchmarks.options import Settings, add_options, option
-from pucl import signals
 from pucl.config import check_known, check_once
 from pucl.corrections import BCL, CORRECTIONS, PUCL, Correction, Debiased, GloFND, Hard, Ratio
 from pucl.data.errors import ExtraMissingError
@@ -34,6 +31,7 @@ from pucl.evaluation.retrieval import NEAREST, rank_neighbours
 from pucl.files import check_folder, write_json
 from pucl.floored import FlooredWarning
 from pucl.texts import percent, say, table
+from study.command import command_line, exit_code_of, parser_of
 
 UNTRAINED, LIBRARY, LABELS = "untrained", "MultipleNegativesRankingLoss", "plain with intents as groups"
 ROWS = (UNTRAINED, LIBRARY, *CORRECTIONS, LABELS)
@@ -278,31 +276,24 @@ def measure(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is missing, print the table, and return the exit code: 0 done, 2 wrong usage."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    parser = argparse.ArgumentParser(
-        prog="python -m study.ranking", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("study.ranking", __doc__)
     add_options(parser, RankingSettings)
     parser.add_argument("--rows", metavar="NAME,...", help=f"some of {', '.join(ROWS)} (default: all)")
     parser.add_argument("--out", type=Path, default=Path("ranking.json"), metavar="FILE.json", help="the record")
-    options = vars(parser.parse_args(given))
+    options = vars(parser.parse_args(arguments))
+    return exit_code_of("study.ranking", lambda: _measure_rows(options, command_line("study.ranking", arguments)))
+
+
+def _measure_rows(options: dict[str, Any], command: str) -> int:
     out, names = options.pop("out"), options.pop("rows")
     torch.set_num_threads(1)
-    try:
-        check_folder("--out", out)
-        settings = RankingSettings(**options)
-        rows = list(ROWS) if names is None else names.split(",")
-        check_once("rows are what is compared", rows)
-        for row in rows:
-            check_known("row", row, ROWS)
-        command = shlex.join(["python", "-m", "study.ranking", *given])
-        done = measure(settings, rows, out, command, lambda text: say(f"study.ranking: {text}", error=True))
-    except (ValueError, OSError) as error:
-        say(f"study.ranking: {error}", error=True)
-        return 2
-    except KeyboardInterrupt as stop:
-        say("\nstudy.ranking: stopped; the same command continues", error=True)
-        return signals.exit_code(stop)
+    check_folder("--out", out)
+    settings = RankingSettings(**options)
+    rows = list(ROWS) if names is None else names.split(",")
+    check_once("rows are what is compared", rows)
+    for row in rows:
+        check_known("row", row, ROWS)
+    done = measure(settings, rows, out, command, lambda text: say(f"study.ranking: {text}", error=True))
     say(table([["row", "seed", "mAP", "R@1", "last loss"], *map(_line, done)]))
     return 0
 

@@ -6,7 +6,6 @@ continues: finished trials are not run again.
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import torch
 
-from pucl import signals
 from pucl.commands.options import add_root
 from pucl.config import PLAIN, UNTRAINED, check_known, check_once
 from pucl.files import write_json
@@ -22,6 +20,7 @@ from pucl.runs.rows import TableRow, as_text, make_row
 from pucl.runs.statistics import Spread
 from pucl.runs.tables import origin
 from pucl.texts import say
+from study.command import command_line, exit_code_of, parser_of
 from study.pairs.plan import (
     CHOOSING_SEEDS,
     SUBJECTS,
@@ -40,9 +39,7 @@ RECORD, TRIALS = "pairs.json", "trials.jsonl"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, print the tables, and return the exit code: 0 done, 2 wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="python -m study.pairs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("study.pairs", __doc__)
     parser.add_argument(
         "--parts", default=",".join(SUBJECTS), metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)"
     )
@@ -59,15 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache = "directory of the model and of features of texts, kept between runs (default: cache in --out)"
     parser.add_argument("--cache", type=Path, metavar="DIR", help=cache)
     parsed = parser.parse_args(arguments)
-    command = shlex.join(["python", "-m", "study.pairs", *(sys.argv[1:] if arguments is None else arguments)])
-    try:
-        return _run(parsed, command)
-    except (ValueError, OSError) as error:
-        say(f"study.pairs: {error}", error=True)
-        return 2
-    except KeyboardInterrupt as stop:
-        say(f"\nstudy.pairs: stopped, {stop}", error=True)
-        return signals.exit_code(stop)
+    command = command_line("study.pairs", arguments)
+    return exit_code_of("study.pairs", lambda: _run(parsed, command))
 
 
 def _run(arguments: argparse.Namespace, command: str) -> int:
