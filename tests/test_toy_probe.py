@@ -98,12 +98,12 @@ def test_compared_and_reported(toy: None, tmp_path: Path, capsys: pytest.Capture
     assert record["lines"][1]["differences"].keys() == {"knn", "spread", "spread_lengths"}
     assert "spread_lengths_difference" in (out / "comparison.csv").read_text().splitlines()[0]
     page = unescape(next(out.glob("*.html")).read_text())
-    for words in ("spread, %", "lengths, %", "By the spread of the classes"):
+    for words in ("spread, %", "lengths, %", "points of spread"):
         assert words in page
     assert main(["runs", str(out)]) == 0
     assert "knn " in capsys.readouterr().out
     assert main(["report", str(out), "--out", str(tmp_path / "again.html")]) == 0
-    assert "By the spread of the classes" in unescape((tmp_path / "again.html").read_text())
+    assert "points of spread" in unescape((tmp_path / "again.html").read_text())
 
 
 @pytest.mark.slow

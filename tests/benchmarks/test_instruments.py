@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import memory, timing
+from benchmarks import timing
 from benchmarks.memory import available_memory, peak_in_child, peak_memory
 from benchmarks.report import Spread
 from benchmarks.timing import FEWEST, MOST, Timings, interleave, torch_threads
@@ -129,6 +129,5 @@ def test_child_measures_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert peak.bytes == pytest.approx(200 * MEGABYTE, rel=0.2)  # Two tensors of 100 MB; the one before has 200.
     failed = peak_in_child("steps:fail", {})
     assert failed.missing == "the process that should measure it ended with 1: KeyError: 'on purpose'"
-    monkeypatch.setattr(memory, "PATIENCE", 0.01)
-    late = peak_in_child("steps:fail", {})
+    late = peak_in_child("steps:fail", {}, patience=0.01)
     assert late.missing == "the process that should measure it took more than 0.01 seconds"

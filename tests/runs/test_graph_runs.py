@@ -158,7 +158,7 @@ def test_who_shares_an_estimate(tmp_path: Path) -> None:
     for share in SHARES:
         run(small(correction="plain", share=share), tmp_path / f"plain-{share}")
         np.testing.assert_allclose(losses(tmp_path / f"plain-{share}"), losses(tmp_path / "plain-graph"), rtol=1e-4)
-        result = run(small(settings=strong, share=share), tmp_path / share)
+        result = run(small(correction="pucl", settings=strong, share=share), tmp_path / share)
         assert 0 < result["floored"] < 1
         shares[share] = losses(tmp_path / share)
     assert len({round(found[-1], 2) for found in shares.values()}) == 3
@@ -443,7 +443,7 @@ def test_commands(few_graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     """Train and compare on a directory of graphs, with the options for graphs."""
     root = ["--root", str(tmp_path / "root")]
     settings = ["--epochs=1", "--batch-size=20", "--hidden=8", "--layers=2", "--probes=knn", *root]
-    arguments = ["--alpha=0.2", "--share=node", "--features=ones", "--out", str(tmp_path / "run")]
+    arguments = ["--correction=pucl", "--alpha=0.2", "--share=node", "--features=ones", "--out", str(tmp_path / "run")]
     assert main(["train", "infograph", str(few_graphs), *settings, *arguments]) == 0
     assert "nearest neighbours  " in capsys.readouterr().out
     config = RunDirectory(tmp_path / "run").config()
