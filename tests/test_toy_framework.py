@@ -127,6 +127,7 @@ def test_its_help_shows_its_settings_alone(capsys: pytest.CaptureFixture[str]) -
     assert "--queue-size" not in text
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(
     finished: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

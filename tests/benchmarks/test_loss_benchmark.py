@@ -29,6 +29,7 @@ def run_bench(tmp_path: Path, *options: str) -> dict[str, Any]:
     return record
 
 
+@pytest.mark.slow
 def test_every_loss_is_measured_at_every_batch_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = run_bench(tmp_path, "--batch-sizes=8", "--no-memory")["rows"]
     rows += run_bench(tmp_path, "--batch-sizes=16,32", "--losses=pucl", "--no-memory")["rows"]

@@ -185,6 +185,7 @@ def test_encoders_of_the_user_have_one_format() -> None:
     assert set(make_steps(training, 2)) == CONTENDERS - {"encoder_plain_format"}
 
 
+@pytest.mark.slow
 def test_what_auto_adds_is_timed_in_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--batch-size=64", "--no-memory", "--no-views", "--auto", "--epoch=3200", "--seconds=0.5"]
     (cost,) = run_bench(tmp_path, *options)["learning"]

@@ -44,6 +44,7 @@ def test_an_npz_file(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert record["command"].startswith("pucl diagnose ")
 
 
+@pytest.mark.slow
 def test_npy_parquet_and_folders_give_the_same_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet  # noqa: PLC0415

@@ -195,6 +195,7 @@ def test_dense_equals_streaming(form: str, temperature: float) -> None:
     torch.testing.assert_close(results[0], results[1], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dense_equals_streaming_where_similarities_are_ends_of_bins(dtype: torch.dtype) -> None:
     """Cosines of codes of 64 signs are multiples of 1/32. Equal codes have 1, and opposite ones -1."""

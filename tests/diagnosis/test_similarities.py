@@ -67,6 +67,7 @@ def call(command: ModuleType, arguments: list[str]) -> int:
     return code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", IMAGES)
 def test_images(runs: dict[str, Path], framework: str) -> None:
     found = measure_similarities(runs[framework])

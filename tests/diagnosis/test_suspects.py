@@ -50,6 +50,7 @@ def test_costs_are_those_of_loops(views: bool, monkeypatch: pytest.MonkeyPatch) 
     assert found.cost == pytest.approx(result.cost.share, rel=1e-3)  # All suspects together are the whole cost.
 
 
+@pytest.mark.slow
 def test_a_part_of_the_anchors_estimates_the_same_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = make()
     whole = {(pair.first, pair.second): pair.cost for pair in pucl.suspects(rows, count=5000)}

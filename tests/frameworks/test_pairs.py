@@ -226,6 +226,7 @@ def test_it_is_trained_and_learns(finished: Path) -> None:
     assert list(state) == ["encoder.table.weight"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed by SIGKILL in the middle of the third epoch."""
     out, advance = tmp_path / "run", Training.advance

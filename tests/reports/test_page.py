@@ -45,6 +45,7 @@ def page(comparison: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
         return page_of(tmp_path_factory.mktemp("page") / "report.html", comparison)
 
 
+@pytest.mark.slow
 def test_all_parts_of_a_comparison(page: str, comparison: Path) -> None:
     for words in (
         "<h1>simclr on pictures.npz</h1>",
@@ -182,6 +183,7 @@ def test_damaged_runs_are_named_and_left_out(comparison: Path, tmp_path: Path) -
     assert [each["name"] for each in space_in(page)["maps"]] == ["untrained"]
 
 
+@pytest.mark.slow
 def test_a_page_from_a_collection_alone(page: str, comparison: Path, tmp_path: Path) -> None:
     """Without directories of runs there are the same numbers and curves, and no map."""
     (tmp_path / "alone").mkdir()
@@ -300,6 +302,7 @@ def test_a_page_of_5000_pictures_stays_small(tmp_path: Path, kind: str) -> None:
             assert np.abs(shown[y : y + side, x : x + side] - own).mean() < 25
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_layout")
 def test_graphs_are_drawn(graph_comparison: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thumbnails, "MOST_NODES", 20)
@@ -403,6 +406,7 @@ def test_colours_can_be_told_from_the_ground() -> None:
     assert len({on_dark(colour) for colour in CLASSES}) == len(CLASSES)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_layout")
 def test_the_command(comparison: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "page.html"

@@ -434,6 +434,7 @@ def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monk
     assert complaints(browser) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_neighbours_have_r_as_a_probability_or_a_rank(
     calibrated: bool, browser: "Chrome", tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def test_the_program_reads_the_fields_of_the_schema_and_no_others(browser: "Chro
     assert complaints(browser) == []
 
 
+@pytest.mark.slow
 def test_the_data_of_a_page_are_of_the_schema(pages: Path, with_r: Path) -> None:
     for page in (pages / "pictures.html", pages / "both.html", pages / "texts.html", with_r):
         made = conform(record_in(page.read_text()), schema.Page, "the page")

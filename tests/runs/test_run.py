@@ -405,6 +405,7 @@ def test_commands(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "comparison.json" in printed
 
 
+@pytest.mark.slow
 def test_warnings_are_kept(pictures: Path, tmp_path: Path) -> None:
     """A prior that is far too large for its temperature is told early, and is in the result."""
     config = small(pictures, epochs=13, temperature=0.1, settings={"alpha": 0.8, "c": 0.0})
@@ -414,6 +415,7 @@ def test_warnings_are_kept(pictures: Path, tmp_path: Path) -> None:
     assert "of the anchors are floored" in result["warnings"][0]
 
 
+@pytest.mark.slow
 def test_the_monitor_looks_as_often_as_asked(pictures: Path, tmp_path: Path) -> None:
     run(small(pictures, epochs=6, monitor=3), tmp_path / "three")
     monitored = [line["epoch"] for line in RunDirectory(tmp_path / "three").history() if "knn" in line]
@@ -427,6 +429,7 @@ def test_the_monitor_changes_nothing(pictures: Path, tmp_path: Path) -> None:
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_prescribed_folds_are_used(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The accuracy is then the mean over probes, each fitted on its own part."""
     data = load(str(pictures))

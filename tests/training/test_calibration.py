@@ -68,6 +68,7 @@ def test_the_truth_is_calibrated_and_plain_has_nothing_to_measure() -> None:
     assert calibration_metrics(measure_calibration(Known(torch.zeros(5, 5)), [pairs_of_five()], LABELS)) == {}
 
 
+@pytest.mark.slow
 def test_the_record_of_a_run_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pucl.corrections.clusters.OPENS", -1.0)  # Whatever the communities are, they are used.
     monkeypatch.setattr("pucl.corrections.clusters.SHUTS", -1.0)
