@@ -20,6 +20,7 @@ LAYERS = [
     {"pairs"},
     {"losses", "adapters", "evaluation", "training"},
     {"config", "recipe"},
+    {"samples"},
     {"modality"},
     {"images", "graphs", "text"},
     {"modalities"},

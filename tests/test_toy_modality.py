@@ -24,21 +24,9 @@ from pucl.data.source import Found, Source
 from pucl.evaluation import PROBES, Labelled, Monitor, measure, numbers_in, train_and_test
 from pucl.evaluation.embed import evaluation_mode, finite_rows
 from pucl.modalities import MODALITIES
-from pucl.modality import (
-    ComparedSamples,
-    EmbeddedData,
-    EmbeddedSamples,
-    EncoderSource,
-    Indices,
-    Labels,
-    Modality,
-    OwnFormat,
-    Portable,
-    ReportProgress,
-    ShownSamples,
-    ShownTexts,
-)
+from pucl.modality import EncoderSource, Modality, OwnFormat, Portable, ReportProgress
 from pucl.recipe import Recipes
+from pucl.samples import ComparedSamples, EmbeddedData, EmbeddedSamples, Indices, Labels, ShownSamples, ShownTexts
 from pucl.settings import setting
 from pucl.training.framework import Batch, Framework
 from small_runs import assert_same_bits

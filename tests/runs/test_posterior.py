@@ -11,8 +11,8 @@ from pucl.contrast.correction import CorrectionState
 from pucl.corrections import Clusters, Ratio
 from pucl.corrections.clusters import PARTITIONS, ClusterState
 from pucl.frameworks.recipes import recipe
-from pucl.modality import EmbeddedSamples
 from pucl.runs.posterior import kept_state, posterior_of, read_state
+from pucl.samples import EmbeddedSamples
 
 SAMPLES = 7
 LABELS = np.array([0, 0, 0, 1, 1, 1, 1])

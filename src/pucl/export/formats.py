@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from pucl.data.errors import ExtraMissingError, reason_of
-from pucl.modality import Features, Portable
+from pucl.modality import Portable
+from pucl.samples import Features
 from pucl.shapes import Tensor
 
 TOLERANCE = 1e-5

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from pucl.graphs.graphset import GraphBatch
-from pucl.modality import Features, Portable
+from pucl.modality import Portable
+from pucl.samples import Features
 from pucl.shapes import Float, Int, Tensor
 
 

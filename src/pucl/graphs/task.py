@@ -21,7 +21,7 @@ from pucl.graphs.folding import fold
 from pucl.graphs.graphset import GraphSet
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.thumbnails import about_parts, drawings
-from pucl.modality import Drawings, EmbeddedSamples
+from pucl.samples import Drawings, EmbeddedSamples
 from pucl.training.framework import Framework
 
 GRAPHS_AT_ONCE = 128

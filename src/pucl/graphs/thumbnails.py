@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pucl.graphs.graphset import GraphSet
-from pucl.modality import Drawings
+from pucl.samples import Drawings
 from pucl.texts import base64_of
 
 MOST_NODES = 60  # Nodes of a graph that are drawn.

@@ -18,16 +18,8 @@ from pucl.graphs.portable import portable_graphs
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.sources.pyg import from_pyg
 from pucl.graphs.task import embed_graphs, limited
-from pucl.modality import (
-    ComparedSamples,
-    EmbeddedData,
-    Indices,
-    Labels,
-    OwnFormat,
-    Portable,
-    ReportProgress,
-    ShownSamples,
-)
+from pucl.modality import OwnFormat, Portable, ReportProgress
+from pucl.samples import ComparedSamples, EmbeddedData, Indices, Labels, ShownSamples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

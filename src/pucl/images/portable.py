@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from pucl.modality import Features, Portable
+from pucl.modality import Portable
+from pucl.samples import Features
 from pucl.shapes import Float, Tensor
 
 

@@ -18,7 +18,7 @@ from pucl.images.embedding import embed, embed_together
 from pucl.images.imageset import ImageData, ImageSet
 from pucl.images.registry import load
 from pucl.images.thumbnails import sheet
-from pucl.modality import EmbeddedSamples, Sheet
+from pucl.samples import EmbeddedSamples, Sheet
 
 MONITOR_BYTES = 2**27  # Memory for the images of the monitor; it limits the number of large images.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pucl.images.resizing import resize_pixels
 from pucl.images.sources.picture import need_pillow
-from pucl.modality import Sheet
+from pucl.samples import Sheet
 
 SIDES = (32, 24, 16)  # Sides of a thumbnail in pixels; the largest that fits is used.
 QUALITIES = (85, 75, 65, 55, 45)

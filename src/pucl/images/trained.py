@@ -23,16 +23,8 @@ from pucl.images.resizing import resize_pixels
 from pucl.images.sources.arrays import to_pixels
 from pucl.images.sources.picture import SUFFIXES, fit_square, need_pillow, quiet_decoders, read_picture
 from pucl.images.task import ImageTask, limited
-from pucl.modality import (
-    ComparedSamples,
-    EmbeddedData,
-    Indices,
-    Labels,
-    OwnFormat,
-    Portable,
-    ReportProgress,
-    ShownSamples,
-)
+from pucl.modality import OwnFormat, Portable, ReportProgress
+from pucl.samples import ComparedSamples, EmbeddedData, Indices, Labels, ShownSamples
 
 if TYPE_CHECKING:
     from PIL.Image import Image

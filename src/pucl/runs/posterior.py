@@ -17,7 +17,7 @@ from pucl.config import NOT_TRAINED, ORACLES, RunConfig
 from pucl.contrast.correction import Correction, CorrectionState
 from pucl.contrast.pairs import Pairs
 from pucl.data.npz import read_npz_arrays
-from pucl.modality import EmbeddedSamples
+from pucl.samples import EmbeddedSamples
 from pucl.shapes import Tensor
 
 PREFIX = "correction."

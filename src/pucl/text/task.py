@@ -15,7 +15,7 @@ from pucl.data.choosing import TEST_SHARE, checksum
 from pucl.data.errors import DataError
 from pucl.evaluation import PROBES, Labelled, Monitor, Probe, ProbedSamples, measure, train_and_test
 from pucl.evaluation.embed import evaluation_mode, finite_rows
-from pucl.modality import EmbeddedSamples, Features, Indices, ShownTexts
+from pucl.samples import EmbeddedSamples, Features, Indices, ShownTexts
 from pucl.text.config import TextConfig
 from pucl.text.groups import check_groups
 from pucl.text.registry import load_texts

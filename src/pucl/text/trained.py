@@ -13,17 +13,8 @@ from pucl.data.choosing import TEST_SHARE
 from pucl.data.errors import DataError
 from pucl.evaluation import measure, numbers_in
 from pucl.evaluation.embed import embed_each
-from pucl.modality import (
-    ComparedSamples,
-    EmbeddedData,
-    Features,
-    Indices,
-    Labels,
-    OwnFormat,
-    Portable,
-    ReportProgress,
-    ShownSamples,
-)
+from pucl.modality import OwnFormat, Portable, ReportProgress
+from pucl.samples import ComparedSamples, EmbeddedData, Features, Indices, Labels, ShownSamples
 from pucl.text.config import TextConfig
 from pucl.text.registry import load_texts
 from pucl.text.task import can_be_probed, embed_parts, embed_texts, fitting_probes, open_texts

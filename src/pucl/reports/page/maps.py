@@ -16,13 +16,13 @@ from pucl.data.errors import DataError
 from pucl.data.npz import read_npz_arrays
 from pucl.diagnosis.layout2d import Floats, lay_out, principal_plane, unit
 from pucl.frameworks import modality_of, open_data
-from pucl.modality import Thumbnails
 from pucl.reports.page.neighbours import NEAREST, Codes, encode, hidden_record
 from pucl.reports.page.pairs import PAIRS, Embedded, about_shares, own_shares, pair_lists
 from pucl.reports.page.records import UNREADABLE, Group
 from pucl.reports.page.schema import Hidden, Map, Space
 from pucl.runs.collection import Run
 from pucl.runs.posterior import posterior_of, read_state
+from pucl.samples import Thumbnails
 from pucl.texts import base64_of
 
 POINTS = 5000

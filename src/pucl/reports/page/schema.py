@@ -6,7 +6,7 @@ Arrays of numbers are little-endian bytes in base64: bytes, or numbers of two or
 
 from dataclasses import dataclass
 
-from pucl.modality import Thumbnails
+from pucl.samples import Thumbnails
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import nn
 
-from pucl.modality import Features, OwnFormat, Portable
+from pucl.modality import OwnFormat, Portable
+from pucl.samples import Features
 from pucl.shapes import Float, Int, Tensor
 
 CHARACTERS = (3, 4)  # Lengths of n-grams of characters.

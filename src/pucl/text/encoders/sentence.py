@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from pucl.data.errors import DataError, ExtraMissingError, reason_of
-from pucl.modality import Features, OwnFormat, Portable
+from pucl.modality import OwnFormat, Portable
+from pucl.samples import Features
 from pucl.shapes import Float, Tensor
 
 MODULES = "modules.json"  # The file that names the layers of a model.
