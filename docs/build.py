@@ -78,7 +78,13 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
 """Each page, what writes it, and the records it is written from. Without its first record a page is left out."""
 
 
-README = ("images/digits/comparison.json", "images/table-1/table.json", "graphs/table-2/table.json")
+README = (
+    "images/digits/comparison.json",
+    "images/table-1/table.json",
+    "graphs/table-2/table.json",
+    "study/rows/table.json",
+    "study-fashion/rows/table.json",
+)
 """The records from which the README has its results."""
 
 RANKING = "pairs/ranking.json"
@@ -92,9 +98,9 @@ def built() -> dict[Path, str]:
         for name, (page, records) in PAGES.items()
         if (RECORDS / records[0]).exists()
     }
-    digits, table1, table2 = (loaded(record) for record in README)
+    digits, *others = (loaded(record) for record in README)
     if digits is not None:
-        pages[ROOT / "README.md"] = readme((ROOT / "README.md").read_text(), digits, table1, table2)
+        pages[ROOT / "README.md"] = readme((ROOT / "README.md").read_text(), digits, *others)
     if (ranking := loaded(RANKING)) is not None:
         page = ROOT / "docs" / "sentence-transformers.md"
         pages[page] = ranking_page(page.read_text(), ranking)

@@ -6,17 +6,26 @@ from typing import Any
 from pucl.evaluation import known_numbers
 from pucl.runs.rows import TableRow, share_of_lead
 from results.graphs import overall
+from results.study import findings
 from results.table1 import ORACLE, PLAIN
 from results.words import OTHER_DIGITS, interval, markdown, rows_of, with_results
 
 LEADING, OTHERS = "retrieval", ("knn", "clustering", "linear")
 
 
-def readme(text: str, digits: dict[str, Any], table1: dict[str, Any] | None, table2: dict[str, Any] | None) -> str:
+def readme(
+    text: str,
+    digits: dict[str, Any],
+    table1: dict[str, Any] | None,
+    table2: dict[str, Any] | None,
+    *studies: dict[str, Any] | None,
+) -> str:
     """The same README with its results from the records."""
     lines = ["", *demo_table(digits), ""]
     lines += [f"Made by `{digits['command']}` with torch {digits['torch']}. {OTHER_DIGITS}", ""]
-    lines += [*measured(table1, table2), ""]
+    parts = {name: part for study in studies if study is not None for name, part in study["data"].items()}
+    lines += ["What to expect of `auto`, the correction without a prior ([measurement](docs/measurement.md)):", ""]
+    lines += [*findings(parts), "", *measured(table1, table2), ""]
     return with_results(text, lines)
 
 
