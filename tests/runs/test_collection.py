@@ -292,8 +292,8 @@ def test_the_records_of_the_repository_are_few_and_plainly_named() -> None:
         pytest.skip("which files are of the repository is known to git alone; others may be new runs")
     listed = subprocess.run([git, "ls-files", "-z", "."], cwd=RECORDS, capture_output=True, text=True, check=True)  # noqa: S603
     files = [RECORDS / name for name in listed.stdout.split("\0") if name]
-    assert 30 < len(files) < 100
-    assert sum(file.stat().st_size for file in files) < 8e6
+    assert 30 < len(files) < 130  # Each experiment adds five or so.
+    assert sum(file.stat().st_size for file in files) < 12e6
     names = {part for file in files for part in file.relative_to(RECORDS).parts}
     assert [name for name in names if not re.fullmatch(r"[a-z0-9._-]+", name)] == []
 
