@@ -180,3 +180,9 @@ def test_settings_of_corrections_have_names_of_their_own() -> None:
     """A file has both on one level."""
     fields = {each.name for _, kind in configurations() for each in read_settings(kind)}
     assert not fields & {name for correction in CORRECTIONS for name in settings_of(correction)}
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for missing in (tmp_path / "run.toml", tmp_path):
+        assert main(["train", "--config", str(missing)]) == 2
+        assert "expected settings as TOML, such as the run.toml of a run" in capsys.readouterr().err

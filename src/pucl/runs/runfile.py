@@ -35,8 +35,10 @@ def read_toml(file: Path) -> dict[str, Any]:
     """The values of a file of settings.
 
     Raises:
-        ValueError: If it is no TOML, or has tables.
+        ValueError: If it does not exist, is no TOML, or has tables.
     """
+    if not file.is_file():
+        raise ValueError(f"there is no file {file}: expected settings as TOML, such as the run.toml of a run")
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
