@@ -26,6 +26,9 @@ from results.theory import theory_page
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "records"
 
+STUDIES = ("study", "study-fashion", "study-cifar", "study-graphs")
+"""The directories of `python -m study`: digits, Fashion-MNIST, CIFAR, graphs."""
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "theory.md": (theory_page, ("theory/theory.json",)),
     "benchmarks.md": (
@@ -51,12 +54,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     ),
     "measurement.md": (
         study_page,
-        (
-            "study/rows/table.json",
-            "study/choice/table.json",
-            "study-fashion/rows/table.json",
-            "study-fashion/choice/table.json",
-        ),
+        tuple(f"{study}/{table}/table.json" for study in STUDIES for table in ("rows", "choice")),
     ),
     "pairs.md": (pairs_page, ("pairs/pairs.json",)),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
@@ -82,8 +80,7 @@ README = (
     "images/digits/comparison.json",
     "images/table-1/table.json",
     "graphs/table-2/table.json",
-    "study/rows/table.json",
-    "study-fashion/rows/table.json",
+    *(f"{study}/rows/table.json" for study in STUDIES),
 )
 """The records from which the README has its results."""
 

@@ -19,7 +19,8 @@ TINY = plan.Subject(
 
 
 def test_choices_are_made_on_validation_images_only() -> None:
-    for subject in plan.SUBJECTS.values():
+    tempered = [subject for subject in plan.SUBJECTS.values() if subject.reference_temperature is not None]
+    for subject in tempered:
         for config in plan.choice_part(subject, list(plan.ROWS)).rows.values():
             assert isinstance(config, ImageConfig)
             assert config.validation
@@ -34,6 +35,37 @@ def test_rows_are_measured_at_plains_temperature_and_at_their_own() -> None:
     temperatures = {row: config.as_json()["temperature"] for row, config in part.rows.items()}
     del temperatures["untrained"]
     assert temperatures == {PLAIN: 1.0, "plain at 0.5": 0.5, "pucl": 1.0, "pucl at 0.2": 0.2, "oracle": 1.0}
+
+
+def test_graphs_are_compared_without_a_temperature_at_the_prior_of_their_classes() -> None:
+    part = plan.final_part(plan.SUBJECTS["infograph-ENZYMES"], dict.fromkeys(plan.ROWS))
+    assert set(part.rows) == {"untrained", *plan.ROWS}
+    assert {config.as_json()["temperature"] for config in part.rows.values()} == {None}
+    assert part.rows["deb"].settings == {"tau_plus": pytest.approx(1 / 6)}
+    assert part.rows["pucl"].settings == {"alpha": pytest.approx(0.2), "c": 0.1}
+    assert part.rows["clusters-kmeans"].settings == {"k": 6}
+    assert "svm" not in part.rows["plain"].choose_probes()
+
+
+def test_the_published_settings_are_those_for_ten_classes() -> None:
+    named = plan.Subject(framework="simclr", data="digits", seeds=1)
+    ten = plan.Subject(framework="simclr", data="digits", seeds=1, settings=plan.with_classes(10))
+    for row in plan.ROWS:
+        assert ten.config(row).make_correction() == named.config(row).make_correction()
+
+
+@pytest.mark.slow
+def test_graphs_need_no_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"epochs": 1, "limit": 64, "batch_size": 32, "hidden": 4, "probes": "retrieval,knn"}
+    monkeypatch.setitem(
+        plan.SUBJECTS, "infograph-shapes", plan.Subject(framework="infograph", data="shapes", seeds=2, changes=changes)
+    )
+    command = ["--parts=infograph-shapes", "--rows=plain,oracle", f"--out={tmp_path}", "--workers=1", "--no-page"]
+    assert main(command) == 0
+    table = json.loads((tmp_path / "rows" / "table.json").read_text())["data"]["infograph-shapes"]
+    assert {line["name"] for line in table["lines"]} == {"untrained", "plain", "oracle"}
+    assert "inner products" in table["note"]
+    assert not (tmp_path / "choice").exists()
 
 
 @pytest.mark.slow

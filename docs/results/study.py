@@ -13,23 +13,20 @@ SHOWN = (("retrieval", "knn"), ("clustering", "fewshot", "linear"))
 
 
 def study_page(*records: dict[str, Any] | None) -> str:
-    """docs/measurement.md from records/study, and from records/study-fashion where there is one.
+    """docs/measurement.md from records/study, and from the other studies that are there.
 
     Args:
-        records: The table of rows and the table of temperatures of each study; None for one that is not there.
+        records: The table of rows and the table of temperatures of each study; None for one that is not there. Graphs
+            have no temperatures.
     """
-    studies = [
-        (rows, choice)
-        for rows, choice in zip(records[::2], records[1::2], strict=True)
-        if rows is not None and choice is not None
-    ]
-    commands = " and ".join(f"`{rows['command']}`" for rows, _ in studies)
-    parts = {name: part for rows, _ in studies for name, part in rows["data"].items()}
-    choices = {name: part for _, choice in studies for name, part in choice["data"].items()}
+    studies = [rows for rows in records[::2] if rows is not None]
+    commands = " and ".join(f"`{rows['command']}`" for rows in studies)
+    parts = {name: part for rows in studies for name, part in rows["data"].items()}
+    choices = {name: part for choice in records[1::2] if choice is not None for name, part in choice["data"].items()}
     lines = [
         "# What false negatives cost, and how much comes back",
         "",
-        f"Made by {commands} with torch {studies[0][0]['torch']}. The temperature of each row was chosen on "
+        f"Made by {commands} with torch {studies[0]['torch']}. The temperature of each row was chosen on "
         "validation images, which are training images that were held out, with one seed. Then each row was trained at "
         f"the temperature that is best for {PLAIN}, and at its own best one if that is another (named behind the row), "
         "and measured on the test images. Differences are taken seed by seed, with 95 % intervals (bold: more than "
@@ -44,7 +41,8 @@ def study_page(*records: dict[str, Any] | None) -> str:
         lines += ["", f"## {name}", "", f"{part['note'][0].upper()}{part['note'][1:]}.", ""]
         for shown in SHOWN:
             lines += [*part_table(part, shown), ""]
-        lines += ["By validation images, retrieval in %:", "", *choice_table(choices[name])]
+        if name in choices:
+            lines += ["By validation images, retrieval in %:", "", *choice_table(choices[name])]
     return "\n".join([*lines, "", "The runs are in `records/`."]) + "\n"
 
 
