@@ -319,7 +319,7 @@ def test_a_figure_shows_samples_of_all_classes() -> None:
         np.testing.assert_array_equal(to_show(known, len(labels), 10_000), np.arange(9999))
 
 
-IMAGES = ["--epochs=30", "--batch-size=12", "--dim=8", "--width=8"]
+IMAGES = ["--epochs=30", "--batch-size=12", "--dim=8", "--width=8", "--coarse=0.5"]
 KILLED = {
     "simclr": IMAGES,
     "moco": [*IMAGES, "--queue-size=24"],

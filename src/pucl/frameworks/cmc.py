@@ -74,7 +74,7 @@ class CMC(Framework[Tensor]):
                 stem=config.stem,
                 in_channels=channels,
                 width=_half(config),
-                image_size=size,
+                image_sizes=config.sizes_to_see(shape.size),
                 pretrained=config.pretrained,
             )
             for channels in (1, 2)
@@ -82,7 +82,7 @@ class CMC(Framework[Tensor]):
         self.encoders = nn.ModuleList([light, colour])
         self.heads = nn.ModuleList([nn.Linear(light.features, config.dim), nn.Linear(colour.features, config.dim)])
         self.light_bank, self.colour_bank = (Bank(shape.samples, config.dim, config.bank_momentum) for _ in range(2))
-        self.views = CMCViews(size=size, crop=config.crop, flip=config.flip)
+        self.views = CMCViews(size=size, crop=config.crop, flip=config.flip, coarse=config.coarse)
         self.samples = shape.samples
         self._pending: tuple[list[Tensor], Tensor] | None = None  # Embeddings of this step, and ids of their images.
 

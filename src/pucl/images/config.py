@@ -8,6 +8,7 @@ from pucl.config import RunConfig
 from pucl.images.encoders.registry import ARCHITECTURES, is_foreign
 from pucl.images.encoders.resnet import Stem
 from pucl.images.encoders.timm_models import ExpectedImages, expected_images, is_timm
+from pucl.images.views.augmentations import half_of
 from pucl.recipe import Recipes
 from pucl.settings import setting
 
@@ -71,6 +72,11 @@ class ImageConfig(RunConfig):
     flip: float = setting(
         0.5, "probability that a view is mirrored; 0 where left and right differ, as in digits", group="views"
     )
+    coarse: float = setting(
+        0.0,
+        "share of the training, from its start, whose views have half the side: a quarter of the work",
+        group="views",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,6 +109,11 @@ class ImageConfig(RunConfig):
         """The side of the views of images that have this size."""
         expected = self.expected_images if self.image_size is None else None
         return size if expected is None else expected.size
+
+    def sizes_to_see(self, size: int) -> tuple[int, ...]:
+        """All sides that the views of images of this size have in a training."""
+        seen = self.size_to_see(size)
+        return (seen, half_of(seen)) if self.coarse else (seen,)
 
     @property
     def fetched_model(self) -> str | None:

@@ -37,7 +37,7 @@ def _make_encoder(config: ImageConfig, shape: ImageShape, source: EncoderSource 
         source,
         stem=config.stem,
         width=config.width,
-        image_size=config.size_to_see(shape.size),
+        image_sizes=config.sizes_to_see(shape.size),
         pretrained=config.pretrained,
     )
 
@@ -46,7 +46,7 @@ def _make_views(config: ImageViewConfig, shape: ImageShape) -> SimCLRViews:
     expected = config.expected_images
     colours = {} if expected is None else {"mean": expected.mean, "std": expected.std}
     size = config.size_to_see(shape.size)
-    return SimCLRViews(size=size, crop=config.crop, flip=config.flip, blur=config.blur, **colours)
+    return SimCLRViews(size=size, crop=config.crop, flip=config.flip, coarse=config.coarse, blur=config.blur, **colours)
 
 
 IMAGES = Modality(

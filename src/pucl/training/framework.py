@@ -21,6 +21,7 @@ class Batch(Generic[_Samples]):
         generator: Source of all random choices of this step, on the CPU; the same in every process.
         part: The slice of the step's samples that this process has. All processes together have one batch.
         whole: How many samples the step has in all processes.
+        progress: The share of the training that is done before this step, from 0 to below 1.
     """
 
     samples: _Samples
@@ -28,6 +29,7 @@ class Batch(Generic[_Samples]):
     generator: torch.Generator
     part: slice
     whole: int
+    progress: float = 0.0
 
 
 class Framework(nn.Module, Generic[_Samples]):

@@ -374,6 +374,7 @@ class Training(Generic[_Samples]):
             generator=self._generator(2, self.step),
             part=part,
             whole=whole,
+            progress=self.step / self.steps,
         )
 
     def _generator(self, purpose: int, index: int) -> torch.Generator:

@@ -122,4 +122,9 @@ def test_what_is_wrong_with_a_path_is_said(theirs: str, path: str, message: str)
 
 def test_a_module_is_tried_at_the_size_of_the_images(theirs: str) -> None:
     with pytest.raises(ValueError, match=r"tried on images .* of shape \[2, 3, 48, 48\], but failed: AssertionError"):
-        make_encoder(f"{theirs}:Tiny", image_size=48)
+        make_encoder(f"{theirs}:Tiny", image_sizes=(48,))
+
+
+def test_a_module_is_tried_at_the_size_of_small_views_too(theirs: str) -> None:
+    with pytest.raises(ValueError, match=r"of shape \[2, 3, 16, 16\], but failed: AssertionError.*--coarse 0 leaves"):
+        make_encoder(f"{theirs}:Tiny", image_sizes=(32, 16))

@@ -197,7 +197,7 @@ def test_a_seed_gives_the_same_weights_when_timm_is_first_imported(
     weights = []
     for _ in range(2):
         torch.manual_seed(3)
-        weights.append(make_encoder("timm:any", image_size=8).get_parameter("module.0.weight"))
+        weights.append(make_encoder("timm:any", image_sizes=(8,)).get_parameter("module.0.weight"))
     for name in ("timm", "timm.data"):
         sys.modules.pop(name)
     torch.testing.assert_close(*weights, atol=0, rtol=0)

@@ -13,6 +13,7 @@ import image_operators
 from pucl.images.views import CMCViews, SimCLRViews, operators
 from pucl.images.views.augmentations import GREY, JITTERED, MEAN, RATIO, STD, Parameters
 from pucl.images.views.planes import Crops
+from pucl.training.framework import Batch
 
 MANY = 20_000
 
@@ -52,6 +53,29 @@ def test_views_are_exact_where_an_encoder_is_not(augmentation: SimCLRViews | CMC
     with torch.autocast("cpu", dtype=torch.bfloat16):
         views = augmentation(images, seeded_generator()), augmentation.plain(images)
     torch.testing.assert_close(views, expected, rtol=0, atol=0)
+
+
+def test_views_of_the_first_steps_have_half_the_side() -> None:
+    augmentation = SimCLRViews(size=9, coarse=0.25)
+    sides = []
+    for progress in (0.0, 0.24, 0.25, 0.9):
+        batch = Batch(
+            samples=some_images()[2:6],
+            ids=torch.arange(2, 6),
+            generator=seeded_generator(),
+            part=slice(2, 6),
+            whole=6,
+            progress=progress,
+        )
+        views = augmentation.see(batch)
+        assert len(views) == 4
+        sides.append(views.shape[-1])
+    assert sides == [5, 5, 9, 9]
+    # Only the side differs: the same boxes, colours and mirrors are drawn.
+    small, large = (augmentation.during(progress).draw(6, seeded_generator(), 32, 32) for progress in (0.0, 1.0))
+    assert all(torch.equal(getattr(small, each.name), getattr(large, each.name)) for each in fields(small))
+    with pytest.raises(ValueError, match=r"expected 0 to 1, got 1\.5"):
+        SimCLRViews(coarse=1.5)
 
 
 def test_each_image_has_its_own_chances() -> None:

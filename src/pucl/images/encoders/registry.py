@@ -65,7 +65,7 @@ def make_encoder(
     stem: Stem = "small",
     in_channels: int = 3,
     width: int | None = None,
-    image_size: int = 32,
+    image_sizes: tuple[int, ...] = (32,),
     pretrained: bool = False,
 ) -> Encoder:
     """Make an encoder with random weights (from torch's global generator), or a pretrained one of timm.
@@ -79,7 +79,7 @@ def make_encoder(
             larger images.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; default: 64 (32 for `small`).
-        image_size: Height and width of the images with which a module of others is tried.
+        image_sizes: Heights and widths of the images with which a module of others is tried.
         pretrained: Start from the weights that timm has for the model.
 
     The user's callable gets the keywords `in_channels`, `stem` and `width` if its signature has them (`width` only if
@@ -96,16 +96,16 @@ def make_encoder(
     """
     settings = {"stem": stem, "in_channels": in_channels, "width": width}
     if isinstance(source, nn.Module):
-        return Adopted(source, _output_dimension(type(source).__name__, source, in_channels, image_size))
+        return Adopted(source, _output_dimension(type(source).__name__, source, in_channels, image_sizes))
     if not isinstance(source, str):
-        return _adopt(getattr(source, "__qualname__", repr(source)), source, settings, image_size)
+        return _adopt(getattr(source, "__qualname__", repr(source)), source, settings, image_sizes)
     if is_foreign(source):
         with torch.random.fork_rng(devices=[]):  # The first import and call of the user's code may draw random numbers.
-            _adopt(source, _find(source), settings, image_size)
-        return _adopt(source, _find(source), settings, image_size)
+            _adopt(source, _find(source), settings, image_sizes)
+        return _adopt(source, _find(source), settings, image_sizes)
     if is_timm(source):
-        made = make_timm(source, in_channels=in_channels, image_size=image_size, pretrained=pretrained)
-        return Adopted(made, _output_dimension(source, made, in_channels, image_size))
+        made = make_timm(source, in_channels=in_channels, image_size=image_sizes[0], pretrained=pretrained)
+        return Adopted(made, _output_dimension(source, made, in_channels, image_sizes))
     if source not in ARCHITECTURES:
         raise ValueError(
             f"encoder names a network: expected one of {', '.join(ARCHITECTURES)}, timm:NAME, or "
@@ -121,7 +121,7 @@ def make_encoder(
     )
 
 
-def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], image_size: int) -> Adopted:
+def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], image_sizes: tuple[int, ...]) -> Adopted:
     """Call the user's class or function. The path is for errors."""
     known = inspect.signature(make).parameters
     asked = {name: value for name, value in settings.items() if name in known and value is not None}
@@ -135,7 +135,7 @@ def _adopt(path: str, make: Callable[..., object], settings: dict[str, Any], ima
         ) from error
     if not isinstance(module, nn.Module):
         raise ValueError(f"encoder {path} is called to make a module: expected an nn.Module, got {_kind(module)}")
-    return Adopted(module, _output_dimension(path, module, settings["in_channels"], image_size))
+    return Adopted(module, _output_dimension(path, module, settings["in_channels"], image_sizes))
 
 
 def _find(path: str) -> Callable[..., object]:
@@ -166,24 +166,35 @@ def _find(path: str) -> Callable[..., object]:
 
 
 @torch.no_grad()
-def _output_dimension(path: str, module: nn.Module, in_channels: int, image_size: int) -> int:
+def _output_dimension(path: str, module: nn.Module, in_channels: int, image_sizes: tuple[int, ...]) -> int:
+    """The dimension of the vectors that a module makes of images of each of these sizes."""
     training = module.training
-    shape = (2, in_channels, image_size, image_size)
-    try:
-        vectors: object = module.eval()(torch.zeros(shape))
-    except Exception as error:
-        raise ValueError(
-            f"encoder {path} is tried on images [batch, channel, height, width] of shape {list(shape)}, but failed: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    module.eval()
+    dimensions = {}
+    for size in image_sizes:
+        shape = (2, in_channels, size, size)
+        try:
+            vectors: object = module(torch.zeros(shape))
+        except Exception as error:
+            advice = "" if size == image_sizes[0] else "; --coarse 0 leaves small views out"
+            raise ValueError(
+                f"encoder {path} is tried on images [batch, channel, height, width] of shape {list(shape)}, but "
+                f"failed: {type(error).__name__}: {error}{advice}"
+            ) from error
+        if not isinstance(vectors, Tensor) or vectors.ndim != 2 or len(vectors) != 2:
+            got = list(vectors.shape) if isinstance(vectors, Tensor) else _kind(vectors)
+            raise ValueError(
+                f"encoder {path} gives one vector for each image: expected the shape [2, features] for two, got {got}. "
+                f"A feature map needs a pooling and a flatten; timm's models have num_classes=0 for that"
+            )
+        dimensions[size] = vectors.shape[1]
     module.train(training)
-    if not isinstance(vectors, Tensor) or vectors.ndim != 2 or len(vectors) != 2:
-        got = list(vectors.shape) if isinstance(vectors, Tensor) else _kind(vectors)
+    if len(set(dimensions.values())) > 1:
         raise ValueError(
-            f"encoder {path} gives one vector for each image: expected the shape [2, features] for two, got {got}. "
-            f"A feature map needs a pooling and a flatten; timm's models have num_classes=0 for that"
+            f"encoder {path} must give vectors of one dimension for views of all sizes, got {dimensions}; --coarse 0 "
+            f"leaves small views out"
         )
-    return vectors.shape[1]
+    return dimensions[image_sizes[0]]
 
 
 def _arguments(asked: dict[str, Any]) -> str:

@@ -12,8 +12,8 @@ torch.Size([4, 3, 32, 32])
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 
@@ -34,9 +34,16 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # Of red, green 
 TRIES = 10  # Boxes that are drawn before the middle of the image is taken.
 CROP_NUMBERS = 2 * TRIES + 3  # Random numbers for a crop: area and aspect of each box, a position (2), and the mirror.
 
+_Boxes = TypeVar("_Boxes", bound="RandomBoxes")
+
 LightAndColour = tuple[
     Float[Tensor, "batch 1 {self.size} {self.size}"], Float[Tensor, "batch 2 {self.size} {self.size}"]
 ]
+
+
+def half_of(size: int) -> int:
+    """Half of a side in pixels, rounded up."""
+    return (size + 1) // 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +75,7 @@ class RandomBoxes:
         size: Side of a view in pixels.
         crop: Smallest area of a box as a share of the image's area, 0 < crop <= 1.
         flip: Probability that a view is mirrored.
+        coarse: Share of a training, from its start, whose views have half the side; see `during`.
 
     Shapes:
         uint8 images [batch, 3, height, width], which are not changed, to float32 views.
@@ -76,6 +84,7 @@ class RandomBoxes:
     size: int = 32
     crop: float = 0.08
     flip: float = 0.5
+    coarse: float = 0.0
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -85,6 +94,17 @@ class RandomBoxes:
                 f"crop is the smallest share of an image that a view shows: expected 0 < crop <= 1, got {self.crop}"
             )
         _check_probability("flip", "a view is mirrored", self.flip)
+        if not 0 <= self.coarse <= 1:
+            raise ValueError(
+                f"coarse is the share of a training whose views have half the side: expected 0 to 1, got {self.coarse}"
+            )
+
+    def during(self: _Boxes, progress: float) -> _Boxes:
+        """The views at this point of a training, a share of it: smaller ones at first.
+
+        Small ones take about a third of the time. What an encoder learns from them serves for larger ones.
+        """
+        return replace(self, size=half_of(self.size)) if progress < self.coarse else self
 
     def draw(self, count: int, generator: torch.Generator, height: int, width: int) -> Crops:
         """Make the random choices for a batch.
@@ -103,8 +123,9 @@ class RandomBoxes:
 
     def see(self, batch: Batch[Tensor]) -> Any:
         """Make a view of each image of a step; see `pucl.modality.Views`."""
-        drawn = self.draw(batch.whole, batch.generator, *batch.samples.shape[2:])
-        return self.apply(batch.samples, drawn[batch.part])
+        views = self.during(batch.progress)
+        drawn = views.draw(batch.whole, batch.generator, *batch.samples.shape[2:])
+        return views.apply(batch.samples, drawn[batch.part])
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Any:
         """Make a view of each image."""
