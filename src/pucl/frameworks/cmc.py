@@ -74,6 +74,7 @@ class CMC(Framework[Tensor]):
                 stem=config.stem,
                 in_channels=channels,
                 width=_half(config),
+                scales=config.scales,
                 image_sizes=config.sizes_to_see(shape.size),
                 pretrained=config.pretrained,
             )

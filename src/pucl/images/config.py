@@ -68,6 +68,9 @@ class ImageConfig(RunConfig):
     width: int | None = setting(
         None, "channels of the encoder's first stage; default: the architecture's own", group="encoder"
     )
+    scales: int = setting(
+        1, "how many of the last stages of the encoder give features, their means side by side", group="encoder"
+    )
     crop: float = setting(0.08, "smallest share of an image that a view shows", group="views")
     flip: float = setting(
         0.5, "probability that a view is mirrored; 0 where left and right differ, as in digits", group="views"

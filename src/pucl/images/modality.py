@@ -37,6 +37,7 @@ def _make_encoder(config: ImageConfig, shape: ImageShape, source: EncoderSource 
         source,
         stem=config.stem,
         width=config.width,
+        scales=config.scales,
         image_sizes=config.sizes_to_see(shape.size),
         pretrained=config.pretrained,
     )

@@ -31,7 +31,7 @@ TILT = 2.0
 
 
 FIRST_SMALL: dict[str, dict[str, Any]] = {
-    "simclr": {"temperature": 0.5, "epochs": 8, "crop": 0.2, "coarse": 0.0, "width": None}
+    "simclr": {"temperature": 0.5, "epochs": 8, "crop": 0.2, "coarse": 0.0, "width": None, "scales": 1}
 }
 """By framework, what the recipe `small` was in version 0.1, where it has changed. The records were made with it."""
 

@@ -69,6 +69,17 @@ def test_features_is_the_dimension_that_comes_out_at_any_width(name: str) -> Non
         assert encoder(torch.randn(2, 2, 8, 8)).shape == (2, encoder.features)
 
 
+def test_the_last_stages_stand_side_by_side() -> None:
+    encoder = make_encoder("small", scales=3).eval()
+    outputs = []
+    for stage in ("layer2", "layer3", "layer4"):
+        encoder.get_submodule(stage).register_forward_hook(lambda *call: outputs.append(call[2].mean(dim=(2, 3))))
+    with torch.no_grad():
+        features = encoder(torch.randn(2, 3, 32, 32))
+    assert encoder.features == 64 + 128 + 256
+    torch.testing.assert_close(features, torch.cat(outputs, dim=1))
+
+
 @pytest.mark.parametrize(("name", "channels"), [("small", 3), ("resnet50", 1)])
 def test_the_memory_format_changes_the_time_and_nothing_else(name: str, channels: int) -> None:
     encoder = resnet(name, width=8, in_channels=channels).double()
@@ -115,3 +126,6 @@ def test_wrong_settings_are_refused(without_shape_checks: None) -> None:
         make_encoder("small", in_channels=0)
     with pytest.raises(ValueError, match="planes of the first stage: expected at least 1, got 0"):
         make_encoder("small", width=0)
+    for scales in (0, 5):
+        with pytest.raises(ValueError, match=f"stages that give features: expected 1 to 4, got {scales}"):
+            make_encoder("small", scales=scales)

@@ -65,6 +65,7 @@ def make_encoder(
     stem: Stem = "small",
     in_channels: int = 3,
     width: int | None = None,
+    scales: int = 1,
     image_sizes: tuple[int, ...] = (32,),
     pretrained: bool = False,
 ) -> Encoder:
@@ -79,6 +80,7 @@ def make_encoder(
             larger images.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage; default: 64 (32 for `small`).
+        scales: How many of the last stages give features, in a network of pucl; see `ResNet`.
         image_sizes: Heights and widths of the images with which a module of others is tried.
         pretrained: Start from the weights that timm has for the model.
 
@@ -118,6 +120,7 @@ def make_encoder(
         stem=stem,
         in_channels=in_channels,
         width=architecture.width if width is None else width,
+        scales=scales,
     )
 
 

@@ -82,10 +82,10 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     r"""A residual network without its classifier: it maps images to one vector each.
 
-    A stem, then stages of blocks, then the mean over all pixels. Stage :math:`i = 0, 1, \dots` has :math:`2^i` times
-    `width` planes, and each but the first halves the resolution. Parameters have torchvision's names (conv1, bn1,
-    layer1.0.conv1, ..., layer2.0.downsample.0), so that weights can be exchanged. There is no `fc`, and conv1 is 3 x 3
-    with the stem `small` and 4 x 4 with `half`.
+    A stem, then stages of blocks, then the mean over all pixels of the last stage, or of each of the last few. Stage
+    :math:`i = 0, 1, \dots` has :math:`2^i` times `width` planes, and each but the first halves the resolution.
+    Parameters have torchvision's names (conv1, bn1, layer1.0.conv1, ..., layer2.0.downsample.0), so that weights can
+    be exchanged. There is no `fc`, and conv1 is 3 x 3 with the stem `small` and 4 x 4 with `half`.
 
     Args:
         block: `BasicBlock` or `Bottleneck`.
@@ -93,6 +93,8 @@ class ResNet(nn.Module):
         stem: The first layers; see `Stem`.
         in_channels: Channels of the images: 3, or 1 and 2 for the two views of CMC.
         width: Planes of the first stage.
+        scales: How many of the last stages give features. Their means stand side by side. A short training leaves much
+            in earlier stages that the last one has not learnt to keep.
 
     Shapes:
         [batch, in_channels, height, width] to [batch, features]; any height and width.
@@ -114,6 +116,7 @@ class ResNet(nn.Module):
         stem: Stem = "small",
         in_channels: int = 3,
         width: int = 64,
+        scales: int = 1,
     ) -> None:
         super().__init__()
         if stem not in STEMS:
@@ -126,11 +129,17 @@ class ResNet(nn.Module):
             )
         if width < 1:
             raise ValueError(f"width is the number of planes of the first stage: expected at least 1, got {width}")
+        if not 1 <= scales <= len(depths):
+            raise ValueError(
+                f"scales is the number of stages that give features: expected 1 to {len(depths)}, got {scales}"
+            )
         self.stem = stem
         self.in_channels = in_channels
         self.conv1 = _convolution(in_channels, width, *STEMS[stem])
         self.bn1 = nn.BatchNorm2d(width)
         self.stages: list[str] = []
+        self.scales = scales
+        outputs = []
         inputs = width
         for i, depth in enumerate(depths):
             planes = width * 2**i
@@ -138,9 +147,10 @@ class ResNet(nn.Module):
             for j in range(depth):
                 blocks.append(block(inputs, planes, stride=2 if i > 0 and j == 0 else 1))
                 inputs = planes * block.expansion
+            outputs.append(inputs)
             self.stages.append(f"layer{i + 1}")
             self.add_module(self.stages[-1], nn.Sequential(*blocks))
-        self.features = inputs
+        self.features = sum(outputs[-scales:])
         self.memory_format = MEMORY_FORMAT
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -154,9 +164,12 @@ class ResNet(nn.Module):
         x = F.relu(self.bn1(x), inplace=True)
         if self.stem == "ordinary":
             x = F.max_pool2d(x, 3, stride=2, padding=1)
+        means = []
         for stage in self.stages:
             x = self.get_submodule(stage)(x)
-        return F.adaptive_avg_pool2d(x, 1).flatten(1)
+            if stage in self.stages[-self.scales :]:
+                means.append(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return torch.cat(means, dim=1)
 
 
 def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
