@@ -2,8 +2,8 @@
 
 First the temperature of each row is chosen, on validation images. Then each row is trained at the temperature that is
 best for plain, and at its own best one, and tested on the test images. Graphs are compared without a temperature and
-tested on ten folds. After an interruption the same command
-continues: finished runs are not run again, others continue from their checkpoints.
+tested on ten folds. After an interruption the same command continues: finished runs are not run again, others continue
+from their checkpoints.
 """
 
 import argparse

@@ -23,7 +23,6 @@ from pucl.diagnosis.diagnose import TEMPERATURE, diagnose
 from pucl.diagnosis.sources import Source, read_source
 from pucl.files import check_folder, write_json
 from pucl.frameworks.recipes import recipe
-from pucl.paper.table1 import FIRST_SMALL
 from pucl.progress import StatusArea
 from pucl.runs.display import Display
 from pucl.runs.run import run
@@ -34,10 +33,8 @@ from study.command import command_line, exit_code_of, parser_of
 
 LISTED = 100  # Suspects whose labels are compared.
 TEXTS = 5_000  # Texts that are embedded.
-SMALL: dict[str, Any] = {"recipe": "small", **FIRST_SMALL["simclr"]}
-del SMALL["temperature"]  # Each case names its own.
-FASHION = {**SMALL, "image_size": 14, "limit": 2000, "epochs": 40, "width": 16}
-PHOTOGRAPHS = {**SMALL, "limit": 5000, "epochs": 5, "width": 16}
+FASHION: dict[str, Any] = {"recipe": "small", "image_size": 14, "limit": 2000, "epochs": 40, "width": 16}
+PHOTOGRAPHS: dict[str, Any] = {"recipe": "small", "limit": 5000, "epochs": 5, "width": 16}
 GRAPHS: dict[str, Any] = {"epochs": 20}
 
 

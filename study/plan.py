@@ -6,7 +6,6 @@ from typing import Any
 
 from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, SettingValue
 from pucl.frameworks.recipes import recipe
-from pucl.paper.table1 import FIRST_SMALL
 from pucl.runs.tables import Part, Table, configure_row
 
 ROWS: dict[str, dict[str, SettingValue]] = {
@@ -85,8 +84,7 @@ class Subject:
         """The configuration of a row; without a temperature that of the reference."""
         if temperature is not None:
             changes["temperature"] = temperature
-        first = FIRST_SMALL.get(self.framework, {}) if self.recipe == "small" else {}
-        base = recipe(self.framework, self.data, self.recipe, **({"monitor": 0} | first | self.changes | changes))
+        base = recipe(self.framework, self.data, self.recipe, **({"monitor": 0} | self.changes | changes))
         config = configure_row(base, row, ROWS.get(row, {}))
         return replace(config, settings={**config.settings, **self.settings.get(row, {})})
 

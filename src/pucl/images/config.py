@@ -77,7 +77,7 @@ class ImageConfig(RunConfig):
     )
     coarse: float = setting(
         0.0,
-        "share of the training, from its start, whose views have half the side: a quarter of the work",
+        "share of the training, from its start, whose views have half the side: a step takes about a third of the time",
         group="views",
     )
 

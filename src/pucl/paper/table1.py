@@ -30,12 +30,6 @@ TILT = 2.0
 """beta of the tilted PUCL."""
 
 
-FIRST_SMALL: dict[str, dict[str, Any]] = {
-    "simclr": {"temperature": 0.5, "epochs": 8, "crop": 0.2, "coarse": 0.0, "width": None, "scales": 1}
-}
-"""By framework, what the recipe `small` was in version 0.1, where it has changed. The records were made with it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The amount of work for a table."""
@@ -50,8 +44,7 @@ class Budget:
     def settings(self, framework: str, data: str) -> dict[str, Any]:
         """The changes to the recipe that are settings of this framework and data."""
         own = field_names(type(recipe(framework, data)))
-        first = FIRST_SMALL.get(framework, {}) if self.recipe == "small" else {}
-        given = first | self.changes | (STAND_IN_VIEWS if data == STAND_IN else {})
+        given = self.changes | (STAND_IN_VIEWS if data == STAND_IN else {})
         return {name: value for name, value in given.items() if name in own}
 
 
