@@ -42,6 +42,23 @@ def test_listed_pairs_are_left_out_and_n_stays() -> None:
         assert loss == pytest.approx(math.log1p(len(others) * sum(h) / len(h) / positive))
 
 
+def test_the_band_of_ring_is_that_of_the_drawn() -> None:
+    ring, met = Ring(lower=0.1, upper=0.7), torch.tensor([8.0, 10.0, 0.0])
+    drawn = torch.tensor([10.0, 10.0, 10.0])
+    assert ring.count(met, drawn).tolist() == [6.0, 6.0, 0.0]
+
+
+def test_anchors_of_no_listed_pair_keep_their_loss() -> None:
+    """Sample 7 is in none, though its batch has listed pairs."""
+    for correction in (Plain(), PUCL(alpha=0.05, c=0.0), Ring(lower=0.1, upper=0.7)):
+        pairs = pairs_of(views_of())
+        before, after = (
+            corrected_loss(each, correction).loss for each in (pairs, KnownPairs(LISTED, 10).leave_out(pairs))
+        )
+        assert after[4].item() == pytest.approx(before[4].item()), correction
+        assert after[1].item() != pytest.approx(before[1].item()), correction
+
+
 @pytest.mark.parametrize("correction", [Plain(), PUCL(alpha=0.05, c=0.0), Ring(lower=0.1, upper=0.7)], ids=str)
 def test_streaming_is_the_dense_form_with_its_gradients(correction: Plain | PUCL | Ring) -> None:
     results = []

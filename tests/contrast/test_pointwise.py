@@ -222,6 +222,8 @@ def test_an_anchor_whose_samples_are_all_removed_has_no_negative_term(streaming:
 def test_scores_without_bound_have_bins_too() -> None:
     scores = torch.tensor([[-50.0, -1.0, 0.0, 1.0, 50.0]])
     comparison = Comparison(positive=torch.zeros(1, 1), unlabelled=scores)
-    assert bins_of(scores, comparison, 8).tolist() == [[0, 2, 4, 5, 7]]
+    measured = replace(comparison, unit=torch.tensor(50.0))
+    assert bins_of(scores, measured, 8).tolist() == [[0, 3, 4, 4, 7]]
+    assert bins_of(torch.tensor([math.nan, math.inf]), comparison, 8).tolist() == [0, 7]
     cosines = replace(comparison, lowest=-2.0, temperature=0.5, unlabelled=torch.tensor([[-2.0, -1.9, 0.0, 1.0, 2.1]]))
     assert bins_of(cosines.unlabelled, cosines, 8).tolist() == [[0, 0, 4, 6, 7]]

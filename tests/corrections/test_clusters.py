@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from image_trainings import FRAMEWORKS, make_image_training, resume_bit_by_bit
-from pucl import AutoLoss, ClustersLoss, ContrastiveLoss, GloFNDLoss, NTXentLoss, OracleLoss, processes
+from pucl import AutoLoss, ClustersLoss, ContrastiveLoss, GloFNDLoss, NTXentLoss, OracleLoss, RatioLoss, processes
 from pucl.cli import main as pucl_command
 from pucl.commands.frameworks import compared_rows
 from pucl.config import NAMED_ROWS, settings_of
@@ -20,7 +20,7 @@ from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.pairs import Comparison
 from pucl.contrast.pointwise import Pointwise
 from pucl.corrections import Clusters, Correction, Plain
-from pucl.corrections.clusters import MATES, OPENS, RECENT, ClusterState, choose_mates
+from pucl.corrections.clusters import MATES, OPENS, RECENT, ClusterState, choose_mates, mean_features
 from pucl.functional import corrected_loss, pair_up, pair_views
 from pucl.runs.directory import RunDirectory
 from small_runs import save_pictures
@@ -91,7 +91,7 @@ def test_noise_is_plain_to_the_bit(correction: Correction, named: bool) -> None:
     assert not state_of(loss).sees
     assert 0 < report.numbers["repeatable"] < OPENS
     assert report.numbers["tau_plus"] == report.numbers["removed"] == report.numbers["communities"] == 0
-    assert report.sentence.startswith("plain: two halves of the samples agree on communities by 0.")
+    assert report.sentence.startswith("plain: two halves of the samples agree by 0.")
     assert report.sentence.endswith("(adjusted Rand index), and 0.55 is needed")
 
 
@@ -179,7 +179,9 @@ def test_few_of_many_mates_are_chosen() -> None:
 
 def test_what_is_believed_is_reported() -> None:
     loss = make()
-    for epoch, begin in enumerate(["plain so far: communities are looked for when epoch 2", "6 to 6 communities; two"]):
+    for epoch, begin in enumerate(
+        ["plain so far: communities are looked for when epoch 2", "plain in this epoch; found"]
+    ):
         run(loss, SEPARATE, [epoch])
         assert loss.last is not None
         assert loss.last.report is not None
@@ -194,7 +196,14 @@ def test_what_is_believed_is_reported() -> None:
     assert report.numbers["tau_plus"] == pytest.approx(share)
     assert float(loss.last.tau_plus) == pytest.approx(share)
     assert 0.3 < report.numbers["removed"] <= 0.5
-    assert f"tau' is {share:.3f}; {report.numbers['removed']:.0%} of plain's sum was removed" in report.sentence
+    assert report.sentence == (
+        f"{report.numbers['removed']:.0%} of plain's sum was removed in this epoch; found at its end: {CLASSES} "
+        f"communities, on which two halves of the samples agree by 1.00 (adjusted Rand index), tau' {share:.3f}"
+    )
+    state = state_of(loss)
+    state.opened.fill_(False)
+    assert "; plain from now on: two halves of the samples agree by 1.00" in state.report().sentence
+    assert state.report().sentence.endswith(", and 0.45 is needed to go on")
 
 
 @pytest.mark.parametrize("measured", [1024, 7])
@@ -206,7 +215,7 @@ def test_the_share_removed_is_that_of_the_weights(measured: int, monkeypatch: py
     views, ids = SEPARATE.batches(9)[0]
     pairs = pair_views(views, ids=ids)
     state = state_of(loss)
-    seen, stride = state.see(pairs)[:, -1], max(1, 2 * BATCH // measured)
+    seen, stride = state.see(pairs)[:, -2], max(1, 2 * BATCH // measured)
     comparison, reading = pairs.comparison(), state.read(pairs)
     plain = comparison.visible.exp().sum(dim=1)
     assert isinstance(reading, Pointwise)
@@ -306,22 +315,99 @@ def test_the_gate_opens_high_and_shuts_low(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_older_epochs_fade_also_the_first() -> None:
     state = Clusters().start(2)
+    others = torch.tensor([[-1.0, 1.0]]).expand(2, 2)  # Nothing was removed, and there is one copy of each.
     for direction in torch.eye(3):
-        state.commit(torch.tensor([0, 1]), torch.cat([torch.stack([direction, -direction]), -torch.ones(2, 1)], dim=1))
+        state.commit(torch.tensor([0, 1]), torch.cat([torch.stack([direction, -direction]), others], dim=1))
     torch.testing.assert_close(state.features[0], torch.tensor([0.49, 0.7, 1.0]))
 
 
-def test_few_samples_are_plain() -> None:
-    loss = ContrastiveLoss(Clusters(), samples=40)
+def test_an_anchor_that_stands_for_several_counts_as_often() -> None:
+    rows = torch.randn(5, DIM, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ids, copies = torch.tensor([3, 3, 8, 8, 9]), torch.tensor([1.0, 4.0, 2.0, 1.0, 3.0], dtype=torch.float64)
+    samples, features = mean_features(ids, rows, copies)
+    again = torch.arange(5).repeat_interleave(copies.long())
+    expected, of_each = mean_features(ids[again], rows[again], torch.ones(len(again), dtype=torch.float64))
+    assert samples.equal(expected)
+    torch.testing.assert_close(features, of_each)
+    pairs = replace(pair_views([rows, rows + 0.1], temperature=0.5, samples=ids), copies=torch.arange(10.0))
+    assert state_of(make()).see(pairs)[:, -1].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_few_samples_are_plain(named: bool) -> None:
+    loss = ContrastiveLoss(Clusters(), samples=40 if named else None)
     for _ in range(3):
         views = [torch.randn(40, 8), torch.randn(40, 8)]
-        assert torch.equal(loss(*views, ids=torch.arange(40)), NTXentLoss()(*views))
+        assert torch.equal(loss(*views, ids=torch.arange(40) if named else None), NTXentLoss()(*views))
         report = loss.end_epoch()
     assert report is not None
-    assert report.sentence == "plain: 40 samples are remembered, and communities need at least 60"
+    assert report.sentence == "plain: 40 samples were seen, and communities need at least 60"
     empty = make()
     assert empty.end_epoch() is not None  # Before the first step.
-    assert empty.end_epoch() is not None
+    report = empty.end_epoch()
+    assert report is not None
+    assert report.sentence.startswith("plain: no step was seen in this epoch")
+
+
+def test_embeddings_of_two_dimensions_are_plain() -> None:
+    """Neighbours in noise of two dimensions form groups that repeat."""
+    loss = AutoLoss()
+    for _ in range(2):
+        loss(torch.randn(400, 2), torch.randn(400, 2))
+        report = loss.end_epoch()
+    assert report is not None
+    assert report.sentence == "plain: embeddings have 2 dimensions, and communities need at least 4"
+
+
+def test_a_collapsed_encoder_is_plain() -> None:
+    loss = AutoLoss()
+    for _ in range(2):
+        for _ in range(4):
+            loss(torch.ones(40, 8), torch.ones(40, 8))
+        report = loss.end_epoch()
+    assert report is not None
+    assert report.sentence == "plain: two halves of the samples agree by 0.00 (adjusted Rand index), and 0.55 is needed"
+
+
+@pytest.mark.parametrize(
+    "make_loss", [lambda: AutoLoss(samples=SAMPLES), AutoLoss, RatioLoss], ids=["named", "recent", "ratio"]
+)
+def test_a_step_that_overflowed_leaves_no_trace(
+    make_loss: Callable[[], ContrastiveLoss], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an accelerator NaN is no error, since a gradient scaler skips such a step."""
+    monkeypatch.setattr("pucl.contrast.embeddings.check_finite", lambda *_: None)
+    loss = make_loss()
+    for epoch in range(2):
+        for views, ids in SEPARATE.batches(epoch):
+            loss(*views, ids=None if loss.samples is None else ids)
+        if not epoch:
+            views, ids = SEPARATE.batches(epoch)[0]
+            broken = [views[0].detach().clone(), views[1].detach()]
+            broken[0][3] = math.nan
+            loss(*broken, ids=None if loss.samples is None else ids)
+        report = loss.end_epoch()
+    assert loss.learnt is not None
+    assert report is not None
+    assert all(bool(buffer.isfinite().all()) for buffer in loss.learnt.buffers())
+    assert all(math.isfinite(number) for number in report.numbers.values())
+    if not isinstance(loss, RatioLoss):
+        assert loss.learnt.sees
+
+
+def test_embeddings_keep_their_dimension_and_may_change_their_type() -> None:
+    loss = AutoLoss(samples=8)
+    loss(torch.randn(8, 4), torch.randn(8, 4), ids=torch.arange(8))
+    loss(torch.randn(8, 4).double(), torch.randn(8, 4).double(), ids=torch.arange(8))
+    assert state_of(loss).features.dtype == torch.float32
+    with pytest.raises(ValueError, match="embeddings of 4 dimensions: expected the same in each step, got 5"):
+        loss(torch.randn(8, 5), torch.randn(8, 5), ids=torch.arange(8))
+
+
+@pytest.mark.parametrize("ids", [[0, 1, 2, 8], [-1, 0, 1, 2]])
+def test_ids_are_those_of_remembered_samples(ids: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"ids name samples: expected 0 to 7, got {min(ids)} to {max(ids)}"):
+        AutoLoss(samples=8)(torch.randn(4, 4), torch.randn(4, 4), ids=torch.tensor(ids))
 
 
 def test_more_samples_than_are_divided_follow_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +485,7 @@ def test_auto_is_clusters_with_attraction(named: bool) -> None:
 @pytest.mark.parametrize("make_loss", [AutoLoss, ClustersLoss, GloFNDLoss], ids=lambda make: make.__name__)
 def test_a_loop_without_end_epoch_is_warned_once(make_loss: Callable[..., ContrastiveLoss]) -> None:
     """When the third pass over the samples begins: until `end_epoch` is called, the loss is plain for ever."""
-    loss, words = make_loss(SAMPLES), "has taken 9 steps, and end_epoch.. was never called.*call loss.end_epoch.. after"
+    loss, words = make_loss(SAMPLES), "has taken 9 steps without end_epoch.*call loss.end_epoch.. after"
     steps = [step for epoch in range(4) for step in SEPARATE.batches(epoch)]
     for number, (views, ids) in enumerate(steps, start=1):
         with pytest.warns(UserWarning, match=words) if number == 9 else nullcontext():  # Other warnings are errors.
@@ -438,7 +524,7 @@ def test_a_training_is_resumed_bit_by_bit(framework: str, tmp_path: Path, monkey
     assert state["correction"]["removed"] > 0
 
 
-def test_the_command_reports_what_is_believed(tmp_path: Path) -> None:
+def test_the_command_reports_what_is_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = save_pictures(tmp_path / "pictures.npz", 80, 8)
     command = ["train", "simclr", str(data), "--epochs=3", "--batch-size=20", "--dim=8", "--probes=knn"]
     assert pucl_command([*command, "--correction=clusters", "--k=2", "--out", str(tmp_path / "run")]) == 0
@@ -447,10 +533,27 @@ def test_the_command_reports_what_is_believed(tmp_path: Path) -> None:
     names = ("tau_plus", "removed", "repeatable", "communities")
     lines = run.history()
     assert all(f"correction.{name}" in line for line in lines for name in names)
+    printed = capsys.readouterr()
+    assert all(line["correction.report"] in printed.err for line in lines)
+    assert lines[0]["correction.report"].startswith("plain so far")
     assert lines[0]["correction.repeatable"] == 0 != lines[2]["correction.repeatable"]
     result = run.result()
     assert result is not None
-    assert "halves of the samples agree on communities by" in result["correction_report"]
+    assert "two halves of the samples agree by" in result["correction.report"]
+    assert f"clusters, in the last epoch: {result['correction.report']}\n" in printed.out
+
+
+def test_a_comparison_says_which_rows_were_plain_to_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = save_pictures(tmp_path / "pictures.npz", 40, 8)
+    command = ["simclr", str(data), "--epochs=2", "--batch-size=20", "--dim=8", "--probes=knn"]
+    rows = ["--corrections=plain,auto", "--seeds=1", "--no-page", "--out", str(tmp_path / "runs")]
+    assert pucl_command(["compare", *command, *rows]) == 0
+    printed = capsys.readouterr()
+    assert "auto corrected nothing at the end of 1 of 1 runs, one says: plain: 28 samples were seen" in printed.out
+    assert "communities are found from the end of epoch 2 on, and the training has 2" in printed.err
+    train = ["train", *command, "--correction=auto", "--out", str(tmp_path / "run")]
+    assert pucl_command(train) == 0
+    assert f"pucl diagnose {tmp_path / 'run'} says what" in capsys.readouterr().out
 
 
 def test_controls_are_rows_of_a_comparison() -> None:

@@ -196,7 +196,7 @@ def test_the_command_trains_is_killed_and_resumes(tmp_path: Path, monkeypatch: p
     result = whole.result()
     assert result is not None
     assert 0 < result["correction.above"] < 1
-    assert result["correction_report"].startswith("similarities above ")
+    assert result["correction.report"].startswith("similarities above ")
 
 
 # In several processes.

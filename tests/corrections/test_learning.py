@@ -23,7 +23,7 @@ from pucl.config import RunConfig
 from pucl.contrast.loss import ObjectiveName
 from pucl.contrast.pairing import pair_local_global
 from pucl.contrast.pairs import Pairs
-from pucl.corrections import CORRECTIONS, Correction, CorrectionState, Hard, Reading, StateReport
+from pucl.corrections import CORRECTIONS, Correction, CorrectionState, GloFND, Hard, Ratio, Reading, StateReport
 from pucl.frameworks import build_framework
 from pucl.frameworks.cmc import CMC
 from pucl.frameworks.recipes import read_config, recipe
@@ -130,6 +130,31 @@ def test_what_a_state_sees_does_not_depend_on_blocks(monkeypatch: pytest.MonkeyP
 
 
 # In the loss, for anybody's loop.
+
+
+@pytest.mark.parametrize("correction", [GloFND(dropped=0.1, wait=0), Ratio(), Histograms()], ids=str)
+def test_it_learns_in_full_precision_under_autocast(correction: Correction) -> None:
+    states = []
+    for enabled in (False, True):
+        loss, ids = ContrastiveLoss(correction, samples=150), torch.arange(150)
+        for step in range(3):
+            torch.manual_seed(step)
+            views = [view.float() for view in related_views(150, 32)]
+            with torch.autocast("cpu", dtype=torch.float16, enabled=enabled):
+                loss(*views, ids=ids)
+        assert loss.learnt is not None
+        states.append(loss.learnt.state_dict())
+    for name, value in states[0].items():
+        assert value.equal(states[1][name]), name
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32])
+def test_ids_may_be_small_integers(dtype: torch.dtype) -> None:
+    values = []
+    for ids in (torch.arange(8), torch.arange(8, dtype=dtype)):
+        loss = ContrastiveLoss(GloFND(dropped=0.1, wait=0), samples=SAMPLES)
+        values.append([loss(*some_views(step)[0], ids=ids).item() for step in range(3)])
+    assert values[0] == values[1]
 
 
 def some_views(seed: int) -> tuple[list[Tensor], Tensor]:
@@ -329,7 +354,7 @@ def test_the_command_trains_resumes_and_reports(
     result = whole.result()
     assert result is not None
     assert {name: result[name] for name in names[2:]} == {name: whole.history()[-1][name] for name in names[2:]}
-    assert result["correction_report"].startswith("4 clusters hold ")
+    assert result["correction.report"].startswith("4 clusters hold ")
 
 
 def test_settings_of_corrections_in_the_table(tmp_path: Path) -> None:

@@ -64,6 +64,12 @@ class Correction:
     has no N and uses their weighted mean.
     """
 
+    measures = False
+    """Whether weights, other than those of a tilt, depend on the size of similarities.
+
+    Scores without bound then get a unit; see `Pairs.measured`.
+    """
+
     of_samples = False
     """Whether `hidden` depends on the samples of a pair alone, and not on their similarity."""
 
@@ -81,6 +87,8 @@ class Correction:
     @property
     def tilt(self) -> float:
         """The b of weights proportional to exp(b * logit); 0 for uniform weights. Not used if `log_weights` is given.
+
+        Scores without bound have another unit; see `Pairs.steepness`.
 
         Averages of exponentials with such weights can be summed tile by tile, which is much faster.
         """
@@ -101,7 +109,7 @@ class Correction:
         This is called for all anchors or for a block of them, and again in the backward pass. The same comparison must
         give the same weights.
         """
-        return self.tilt * comparison.unlabelled
+        return self.tilt * comparison.steepness * comparison.unlabelled
 
     def normalised_log_weights(
         self, comparison: Comparison
@@ -113,7 +121,7 @@ class Correction:
         Override this only to save time, if `log_weights` are normalised already.
         """
         if self.is_tilted and self.tilt:
-            return torch.log_softmax(self.tilt * comparison.visible, dim=1), comparison.count
+            return torch.log_softmax(self.tilt * comparison.steepness * comparison.visible, dim=1), comparison.count
         if self.is_tilted:
             log_weights = (-comparison.count.clamp_min(1).log())[:, None].expand_as(comparison.unlabelled)
             if comparison.mask is not None:
@@ -154,6 +162,10 @@ class Correction:
     def check_samples(self, most: int) -> None:
         """Raise if there are too few samples; `most` is the largest number of unlabelled samples of an anchor."""
 
+    def never_corrects(self, epochs: int) -> str | None:  # noqa: ARG002 (for subclasses)
+        """Why a training of so many epochs ends before anything is corrected, with advice; None if it does not."""
+        return None
+
     def start(self, samples: int | None) -> "CorrectionState | None":  # noqa: ARG002 (for subclasses)
         """The state before the first step; None for a correction that does not learn.
 
@@ -182,6 +194,7 @@ class Reading(Correction):
         weigh: Log weights of the unlabelled samples of a comparison; see `Correction.log_weights`. None: uniform.
         odds: Hidden positives per true negative: a number, or one number per anchor.
         attract: Extra positives of a comparison; see `Correction.extra_positives`. None: none.
+        measures: Whether `weigh` depends on the size of similarities; see `Correction.measures`.
 
     Example:
         >>> soft = Reading(lambda comparison: -comparison.unlabelled.detach().relu(), odds=0.1)
@@ -190,6 +203,7 @@ class Reading(Correction):
     weigh: Callable[[Comparison], Float[Tensor, "anchor unlabelled"]] | None = None
     odds: float | Float[Tensor, " anchor"] = 0.0
     attract: Callable[[Comparison], ExtraPositives | None] | None = None
+    measures: bool = False
 
     def log_weights(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
         """The result of `weigh`."""

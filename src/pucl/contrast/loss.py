@@ -80,6 +80,7 @@ def outcome_of(
     if needs_enough_samples and pairs.query.device.type == "cpu" and not torch.compiler.is_compiling():
         correction.check_samples(int(pair_counts(pairs).max()) if expected is None else expected)
     with full_precision(pairs.query.device):  # Under autocast, matrix products would use half precision.
+        pairs = pairs.measured() if correction.tilt or correction.measures else pairs
         if streaming_pays(pairs, correction, form) if streaming is None else streaming:
             averages = stream(pairs, correction, form)
         else:

@@ -11,7 +11,7 @@ from pucl.contrast.averages import Averages, sum_groups, times
 from pucl.contrast.correction import Correction
 from pucl.contrast.embeddings import with_signature
 from pucl.contrast.objective import Floor, Objective, Tiling, softplus
-from pucl.contrast.pairs import AttractingForm, Pairs
+from pucl.contrast.pairs import AttractingForm, Pairs, without_bound
 from pucl.contrast.streaming import exponentials, rows, tabled
 from pucl.contrast.streaming import softplus as softplus_tiles
 from pucl.shapes import Bool, Float, Tensor
@@ -90,7 +90,7 @@ class InfoNCE:
         temperature of 0.5, but at 0.05 nothing is left. The result is ``"auto"`` if the temperature is a tensor, whose
         value is not read: `losses` decides then.
         """
-        if isinstance(averages.lowest, float) and averages.lowest == -math.inf:
+        if without_bound(averages.lowest):
             return LOW_SHARE
         if isinstance(averages.temperature, Tensor):
             return "auto"

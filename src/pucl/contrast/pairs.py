@@ -120,6 +120,7 @@ class Pairs:
         groups: Known groups of samples; None if there are none. Keys of the anchor's group are positives, and the ids
             exclude them from the unlabelled; see `pucl.contrast.knowledge.with_groups`.
         shifts: Number of last coordinates that add a number to the logit of each key and are no part of an embedding.
+        unit: For logits without a lowest value, the largest absolute one; None if it was not asked for. See `measured`.
     """
 
     query: Float[Tensor, "anchor dim"]
@@ -143,6 +144,7 @@ class Pairs:
     classes: Classes | None = None
     groups: Groups | None = None
     shifts: int = 0
+    unit: Float[Tensor, ""] | None = None
 
     def __repr__(self) -> str:
         return brief_repr(self)
@@ -175,6 +177,8 @@ class Pairs:
             drawn=self.drawn,
             query_samples=self.query_samples,
             key_samples=self.key_samples,
+            unit=self.unit,
+            steepness=self.steepness,
         )
 
     def counting(self) -> Bool[Tensor, "anchor unlabelled"] | None:
@@ -224,6 +228,37 @@ class Pairs:
         given = torch.ones_like(positive, dtype=torch.bool) if given is None else given
         return torch.cat([positive, of_mates], dim=1), torch.cat([given, present], dim=1)
 
+    def measured(self) -> "Pairs":
+        """The pairs with a `unit`, if their logits have no lowest value; unchanged if they are cosines.
+
+        A tilt, and weights over similarities, need logits of a known size. Scores without bound grow during training.
+        Weights exp(score) would then be those of a single sample.
+        """
+        if self.unit is not None or not without_bound(self.lowest):
+            return self
+        query, key = self.query.detach(), self.key.detach()
+        ends = [] if self.own is not None else [end.detach() for end in self.positive.aminmax()]
+        if self.shared:
+            height = max(1, (BLOCK >> 4) // len(key))
+            buffer = query.new_empty(height, len(key))  # Used again for all blocks: this memory is on top of all else.
+            for block in query.split(height):
+                logits = torch.mm(block, key.T, out=buffer[: len(block)])
+                ends += [logits.amin(), logits.amax()]
+        else:
+            for rows in self.blocks():
+                ends += torch.einsum("ad,aud->au", query[rows], key[rows]).aminmax()
+        unit = torch.stack(ends).abs().amax()
+        return replace(self, unit=unit.clamp_min(torch.finfo(unit.dtype).tiny))
+
+    @property
+    def steepness(self) -> float | Float[Tensor, ""]:
+        """What the tilt of a correction is multiplied by: 1, but 2 / `unit` for scores without bound.
+
+        The factor 2 is that of HCL's authors for graphs. Such scores are then weighed as cosines are at temperature
+        0.5. Shifted cosines keep their temperature.
+        """
+        return 1.0 if self.unit is None or self.shifts else 2 / self.unit
+
     def embeddings(self) -> Float[Tensor, "anchor dim"]:
         """The embedding of each anchor, with length one and without gradient, for corrections that remember it."""
         vectors = self.query.detach()
@@ -259,6 +294,23 @@ class Pairs:
             changes["groups"] = self.groups.of(rows)
         return replace(self, **changes, symmetric=False, period=0)
 
+    def columns(self, columns: slice) -> "Pairs":
+        """The pairs with these unlabelled samples alone. The positives stay, and mates are among them."""
+        positive, positive_mask = self.all_positives()
+        return replace(
+            self,
+            key=self.key[..., columns, :],
+            positive=positive,
+            positive_mask=positive_mask,
+            own=None,
+            groups=None,
+            key_ids=None if self.key_ids is None else self.key_ids[columns],
+            key_samples=None if self.key_samples is None else self.key_samples[columns],
+            mask=None if self.mask is None else self.mask[:, columns],
+            symmetric=False,
+            period=0,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
@@ -274,7 +326,7 @@ class Comparison:
             bound. The floor depends on it.
         drawn: Number of unlabelled samples before known positives were masked, as the oracle does. The remaining
             samples then represent that many. None: as many as the mask shows.
-        positive_mask, temperature, query_samples, key_samples: See `Pairs`.
+        positive_mask, temperature, query_samples, key_samples, unit, steepness: See `Pairs`.
 
     Attributes:
         count: N, the number of unlabelled samples of each anchor.
@@ -294,6 +346,8 @@ class Comparison:
     drawn: Float[Tensor, " anchor"] | None = None
     query_samples: Int[Tensor, " anchor"] | None = None
     key_samples: Int[Tensor, " unlabelled"] | None = None
+    unit: Float[Tensor, ""] | None = None
+    steepness: float | Float[Tensor, ""] = 1.0
     count: Float[Tensor, " anchor"] = field(init=False, repr=False)
     visible: Float[Tensor, "anchor unlabelled"] = field(init=False, repr=False)
 
@@ -313,13 +367,22 @@ class Comparison:
         """The samples of the anchors and of the unlabelled; see `Pairs.sample_ids`."""
         return _known_samples(self.query_samples, self.key_samples)
 
+    def similarities(self, logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The similarities of some of these logits, without gradient: from -1 to 1 for cosines, and with a unit."""
+        return logits.detach() * self.temperature if self.unit is None else logits.detach() / self.unit
+
 
 def _known_samples(
     queries: Int[Tensor, " anchor"] | None, keys: Int[Tensor, " unlabelled"] | None
 ) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " unlabelled"]]:
     if queries is None or keys is None:
         raise ValueError("this correction remembers samples: expected their ids, got none; pass ids= to the loss")
-    return queries, keys
+    return queries.long(), keys.long()  # torch reads small integers as masks, and products of others overflow.
+
+
+def without_bound(lowest: float | Float[Tensor, ""]) -> bool:
+    """Whether this is the lowest value of scores that can be any number. It is a tensor for cosines alone."""
+    return isinstance(lowest, float) and lowest == -math.inf
 
 
 def brief_repr(record: Any) -> str:

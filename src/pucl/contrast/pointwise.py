@@ -140,6 +140,8 @@ class PointwiseTable(PointwiseWeights):
         tau_plus, most: See `PointwiseWeights`.
     """
 
+    measures = True
+
     table: Float[Tensor, " bin"]
 
     def hidden(self, comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
@@ -154,12 +156,9 @@ class PointwiseTable(PointwiseWeights):
 
 
 def bins_of(logits: Float[Tensor, "*shape"], comparison: Comparison, bins: int) -> Int[Tensor, "*shape"]:
-    """The bin of each logit's similarity, from 0. Bins are equal parts of -1 to 1.
+    """The bin of each logit's similarity, from 0; see `Comparison.similarities`. Bins are equal parts of -1 to 1.
 
-    Scores without a lowest value are no cosines. Their similarity is tanh(score / 2), which is 2 sigmoid(score) - 1:
-    only the order of the pairs matters for a ratio of histograms.
+    A similarity that is no number is in the first bin.
     """
-    similarities = logits.detach() * comparison.temperature
-    if isinstance(comparison.lowest, float) and comparison.lowest == -torch.inf:
-        similarities = torch.tanh(logits.detach() / 2)
-    return (similarities * (bins / 2) + bins / 2).clamp(0, bins - 1).long()
+    positions = comparison.similarities(logits) * (bins / 2) + bins / 2
+    return positions.nan_to_num_(0.0).clamp_(0, bins - 1).long()

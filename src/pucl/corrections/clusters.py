@@ -18,6 +18,7 @@ from pucl.estimation.communities import (
     DIRECTIONS,
     FEWEST,
     LARGEST,
+    NARROWEST,
     REPEATABLE,
     RESOLUTIONS,
     Partitions,
@@ -88,6 +89,13 @@ class Clusters(Correction):
         """The memory of the samples, or of recent ones if their number is not known."""
         return RecentClusterState(self) if samples is None else ClusterState(self, samples)
 
+    def never_corrects(self, epochs: int) -> str | None:
+        """Say so if communities would be found too late."""
+        if epochs > FIRST_EPOCH:
+            return None
+        found = f"communities are found from the end of epoch {FIRST_EPOCH} on, and the training has {epochs}"
+        return f"{found}: nothing will be corrected; try more epochs"
+
     def divide(self, points: Float[Tensor, "sample direction"], seed: int) -> Partitions:
         """Divide the samples, in several ways."""
         return repeated_partitions(points, seed, None if self.k is None else divide_by_k_means(self.k))
@@ -129,6 +137,8 @@ class ClusterState(CorrectionState):
         self.register_buffer("tau_plus", torch.tensor(0.0, dtype=torch.float64))
         self.register_buffer("removed", torch.tensor(0.0, dtype=torch.float64))  # In the last epoch.
         self.register_buffer("measured", torch.zeros(2, dtype=torch.float64))  # In this one: sum, number of anchors.
+        self._remembered = 0  # Samples when the last epoch ended, for its report.
+        self._corrected = False  # Whether anything was corrected in that epoch.
 
     @property
     def sees(self) -> bool:
@@ -164,14 +174,18 @@ class ClusterState(CorrectionState):
         return torch.cat([self.groups, self.groups.new_full((1, PARTITIONS), UNKNOWN)])
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
-        """The embedding of each anchor, and the share of plain's sum that was removed for it; -1 if not measured."""
+        """The embedding of each anchor, the share of plain's sum that was removed for it, and its number of copies.
+
+        The share is -1 if it was not measured.
+        """
         embeddings = pairs.embeddings()
         removed = embeddings.new_full((len(embeddings), 1), -1.0)
         if self.sees:
             weights, stride = self.weights(pairs), max(1, pairs.shape[1] // MEASURED)
             some = pairs.rows(slice(0, None, stride))
             removed[::stride, 0] = torch.cat([weights.removal(each).share for each in some.comparisons()])
-        return torch.cat([embeddings, removed], dim=1)
+        copies = removed.new_ones(len(removed)) if pairs.copies is None else pairs.copies.to(removed)
+        return torch.cat([embeddings, removed, copies[:, None]], dim=1)
 
     def commit(self, ids: Int[Tensor, " anchor"] | None, seen: Float[Tensor, "anchor number"]) -> None:
         """Add the features of these samples to their remembered features. Older features weigh less.
@@ -180,12 +194,18 @@ class ClusterState(CorrectionState):
         three times the weight of its age, and the first encoder is nearly untrained.
         """
         ids = known_ids(ids)
-        seen, removed = seen[:, :-1], seen[:, -1].double()
-        self.measured += torch.stack([removed.clamp_min(0).sum(), (removed >= 0).sum()])
+        seen, removed, copies = seen[:, :-2], seen[:, -2].double(), seen[:, -1]
+        self.measured += torch.stack([(removed.clamp_min(0) * copies).sum(), ((removed >= 0) * copies).sum()])
         named = ids >= 0
-        samples, features = mean_features(ids[named], seen[named])
+        samples, features = mean_features(ids[named], seen[named], copies[named])
         if self.features.shape[1] == 0:
             self.features = features.new_zeros(len(self.features), features.shape[1])
+        if self.features.shape[1] != features.shape[1]:
+            raise ValueError(
+                f"this correction remembers embeddings of {self.features.shape[1]} dimensions: expected the same in "
+                f"each step, got {features.shape[1]}"
+            )
+        features = features.to(self.features.dtype)
         faded = torch.where(self.known[samples][:, None], KEPT * self.features[samples], 0.0)
         self.features[samples] = faded + features
         self.known[samples] = True
@@ -193,10 +213,12 @@ class ClusterState(CorrectionState):
     def end_epoch(self) -> None:
         """Find communities anew, and decide whether they repeat."""
         self.epochs += 1
+        self._corrected = bool(self.measured[1] > 0)
         self.removed.copy_(self.measured[0] / self.measured[1].clamp_min(1))
         self.measured.zero_()
         known = self.known.nonzero()[:, 0]
-        if int(self.epochs) >= FIRST_EPOCH and len(known) >= FEWEST:
+        self._remembered = len(known)
+        if int(self.epochs) >= FIRST_EPOCH and len(known) >= FEWEST and self.features.shape[1] >= NARROWEST:
             self.find(known)
 
     def find(self, known: Int[Tensor, " known"]) -> None:
@@ -236,15 +258,23 @@ class ClusterState(CorrectionState):
     def _sentence(self, sizes: list[int]) -> str:
         if int(self.epochs) < FIRST_EPOCH:
             return f"plain so far: communities are looked for when epoch {FIRST_EPOCH} ends"
-        agreement = f"two halves of the samples agree on communities by {float(self.repeatable):.2f}"
-        if not self.sees and float(self.repeatable) == 0.0 and int(self.known.sum()) < FEWEST:
-            return f"plain: {int(self.known.sum())} samples are remembered, and communities need at least {FEWEST}"
-        if not self.sees:
-            return f"plain: {agreement} (adjusted Rand index), and {OPENS} is needed"
-        return (
-            f"{min(sizes)} to {max(sizes)} communities; {agreement} (adjusted Rand index); tau' is "
-            f"{float(self.tau_plus):.3f}; {float(self.removed):.0%} of plain's sum was removed in this epoch"
-        )
+        removed = f"{float(self.removed):.0%} of plain's sum was removed in this epoch"
+        agreement = f"two halves of the samples agree by {float(self.repeatable):.2f} (adjusted Rand index)"
+        if self.sees:
+            number = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+            found = f"{number} communities, on which {agreement}, tau' {float(self.tau_plus):.3f}"
+            return f"{removed if self._corrected else 'plain in this epoch'}; found at its end: {found}"
+        if self._corrected:
+            return f"{removed}; plain from now on: {agreement}, and {SHUTS} is needed to go on"
+        if self._remembered == 0:
+            return "plain: no step was seen in this epoch; a loss learns in training mode, with gradients"
+        if self._remembered < FEWEST:
+            return f"plain: {self._remembered} samples were seen, and communities need at least {FEWEST}"
+        if self.features.shape[1] < NARROWEST:
+            return (
+                f"plain: embeddings have {self.features.shape[1]} dimensions, and communities need at least {NARROWEST}"
+            )
+        return f"plain: {agreement}, and {OPENS} is needed"
 
 
 class RecentClusterState(ClusterState):
@@ -359,14 +389,19 @@ def known_ids(ids: Int[Tensor, " anchor"] | None) -> Int[Tensor, " anchor"]:
 
 
 def mean_features(
-    ids: Int[Tensor, " anchor"], embeddings: Float[Tensor, "anchor dim"]
+    ids: Int[Tensor, " anchor"],
+    embeddings: Float[Tensor, "anchor dim"],
+    copies: Float[Tensor, " anchor"] | None = None,
 ) -> tuple[Int[Tensor, " sample"], Float[Tensor, "sample dim"]]:
     """The samples of a step, each once, and their features.
 
     A feature is the mean of the sample's embeddings, relative to the mean of the step: encoders move all embeddings
-    alike, and samples of the first and of the last step of an epoch would differ by that.
+    alike, and samples of the first and of the last step of an epoch would differ by that. An anchor that stands for
+    several equal ones counts as often.
     """
+    copies = embeddings.new_ones(len(embeddings)) if copies is None else copies
     samples, row = ids.unique(return_inverse=True)
-    directions = torch.nn.functional.normalize(embeddings - embeddings.mean(dim=0), dim=1)
+    mean = (embeddings * copies[:, None]).mean(dim=0) / copies.mean()
+    directions = torch.nn.functional.normalize(embeddings - mean, dim=1) * copies[:, None]
     sums = directions.new_zeros(len(samples), embeddings.shape[1]).index_add_(0, row, directions)
-    return samples, sums / torch.bincount(row, minlength=len(samples))[:, None]
+    return samples, sums / copies.new_zeros(len(samples)).index_add_(0, row, copies)[:, None]

@@ -50,6 +50,13 @@ class GloFND(Correction):
         check_range("threshold_rate", "the learning rate of the thresholds", rate, "above 0", 0 < rate < math.inf)
         check_range("wait", "the number of epochs in which nothing is left out", self.wait, "0 or more", self.wait >= 0)
 
+    def never_corrects(self, epochs: int) -> str | None:
+        """Say so if it waits to the end."""
+        if epochs > self.wait:
+            return None
+        waits = f"GloFND waits for {self.wait} epochs before it leaves anything out, and the training has {epochs}"
+        return f"{waits}: set wait to about a third of the epochs"
+
     def start(self, samples: int | None) -> "GloFNDState":
         """No sample has a threshold yet."""
         if samples is None:
@@ -103,13 +110,14 @@ class GloFNDState(CorrectionState):
             too_similar = _similarities(comparison) > threshold[anchors][:, None]
             return torch.zeros_like(comparison.unlabelled).masked_fill(too_similar, -math.inf)
 
-        return Reading(weigh)
+        return Reading(weigh, measures=True)
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor 3"]:
         """Each anchor's share of similarities above its threshold, its quantile if it has no threshold yet, its copies.
 
         The first two are multiplied by the copies, so that sums of rows give means over equal anchors.
         """
+        pairs = pairs.measured()
         queries, _ = pairs.sample_ids()
         rows = []
         for block, comparison in zip(pairs.blocks(), pairs.comparisons(), strict=True):
@@ -168,7 +176,7 @@ class GloFNDState(CorrectionState):
 
 def _similarities(comparison: Comparison) -> Float[Tensor, "anchor unlabelled"]:
     """Similarities without gradient; -inf where a sample is masked, so that it is above no threshold."""
-    similarities = comparison.unlabelled.detach() * comparison.temperature
+    similarities = comparison.similarities(comparison.unlabelled)
     return similarities if comparison.mask is None else similarities.masked_fill(~comparison.mask, -math.inf)
 
 

@@ -18,6 +18,10 @@ class Hard(Debiased):
 
     The gradient flows through the weights too. ``beta = 0`` is `Debiased`.
 
+    Scores without bound, such as InfoGraph's inner products, are divided by half of the largest absolute one of the
+    step, as HCL's authors do for graphs: :math:`w_i \propto e^{2 \beta u_i / \max |u|}`. They would otherwise give all
+    weight to a single sample.
+
     Reference:
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
     """

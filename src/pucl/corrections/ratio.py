@@ -1,7 +1,7 @@
 """Weights from a ratio of two histograms: Lemma 1, pointwise."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -37,9 +37,9 @@ class Ratio(Correction):
     Note:
         Without `tau_plus`, tau' is estimated by `bbe_of_histograms` from the positives of each step. They are counted
         as the encoder sees them before this step pulls them, but earlier epochs have pulled the same samples. As pairs
-        are memorised, the estimate falls through the truth. With augmentations it is far too low, and the correction
-        does nearly nothing. An estimate above one half means that the encoder does not separate positives from the
-        rest; then nothing is corrected.
+        are memorised, the estimate falls through the truth. With augmentations it begins too high and ends too low. An
+        estimate above one half means that the encoder does not separate positives from the rest; then nothing is
+        corrected.
 
     Example:
         >>> from pucl import ContrastiveLoss
@@ -106,7 +106,7 @@ class RatioState(CorrectionState):
 
     def see(self, pairs: Pairs) -> Float[Tensor, "anchor number"]:
         """For each anchor: its positives and some unlabelled samples counted by bin, and the share that is removed."""
-        weights, anchors = self._weights(), len(pairs.query)
+        weights, anchors, pairs = self._weights(), len(pairs.query), pairs.measured()
         seen = torch.zeros(anchors, 2 * BINS + 3, device=pairs.query.device)
         for start in range(0, anchors, ANCHORS):
             rows = slice(start, min(start + ANCHORS, anchors))
@@ -139,7 +139,7 @@ class RatioState(CorrectionState):
         removed, hidden = self.last.tolist()
         tau_plus = float(self.tau_plus)
         numbers = {"tau_plus": tau_plus, "removed": removed, "hidden": hidden}
-        origin = "estimated, too low for augmentations" if self.settings.tau_plus is None else "given"
+        origin = "estimated" if self.settings.tau_plus is None else "given"
         sentence = f"{removed:.1%} of plain's sum was removed, at tau' {tau_plus:.3g} ({origin})"
         return StateReport(numbers, self._why_not() or sentence)
 
@@ -157,21 +157,7 @@ class RatioState(CorrectionState):
     def _some(self, pairs: Pairs) -> Pairs:
         """The pairs with every n-th unlabelled sample; each step begins at the next one."""
         stride = math.ceil(pairs.shape[1] / SEEN)
-        columns = slice(int(self.counted[1]) % stride, None, stride)
-        positive, positive_mask = pairs.all_positives()
-        return replace(
-            pairs,
-            key=pairs.key[..., columns, :],
-            positive=positive,
-            positive_mask=positive_mask,
-            own=None,
-            groups=None,
-            key_ids=None if pairs.key_ids is None else pairs.key_ids[columns],
-            key_samples=None,  # They are not needed here.
-            mask=None if pairs.mask is None else pairs.mask[:, columns],
-            symmetric=False,
-            period=0,
-        )
+        return pairs.columns(slice(int(self.counted[1]) % stride, None, stride))
 
     def _count(
         self, comparison: Comparison, weights: PointwiseTable | None, seen: Float[Tensor, "anchor number"]
@@ -180,7 +166,8 @@ class RatioState(CorrectionState):
         positive, unlabelled, removed = seen.split([BINS, BINS, 3], dim=1)
         _add_counts(positive, bins_of(comparison.positive, comparison, BINS), comparison.positive_mask)
         _add_counts(unlabelled, bins_of(comparison.unlabelled, comparison, BINS), comparison.mask)
-        removed[:, 2] = 1
+        positive, logits = comparison.positive.detach(), comparison.visible.detach()
+        removed[:, 2] = positive.sum(dim=1) * 0 + logits.amax(dim=1) * 0 + 1  # NaN stays NaN.
         if weights is not None:
             _, removed[:, 0], removed[:, 1] = weights.removal(comparison)
 

@@ -65,10 +65,10 @@ class Ring(Correction):
         return self.log_weights(comparison), comparison.count
 
     def count(self, met: Float[Tensor, " anchor"], drawn: Float[Tensor, " anchor"] | None) -> Float[Tensor, " anchor"]:
-        """The number of samples in the band; with `rescale` the number of all samples."""
-        if self.rescale or drawn is not None:
+        """The number of samples in the band of those that were drawn; with `rescale` the number of all samples."""
+        if self.rescale:
             return super().count(met, drawn)
-        begin, end = self._band(met)
+        begin, end = self._band(met if drawn is None else drawn)
         return torch.where(met > 0, end - begin, 0).to(met.dtype)
 
     def _band(self, met: Float[Tensor, " anchor"]) -> tuple[Int[Tensor, " anchor"], Int[Tensor, " anchor"]]:

@@ -20,6 +20,7 @@ LEAST = 8  # Fewest directions.
 NEIGHBOURS = 10  # In the graph. 5 to 20 find the same communities; fewer break classes, more merge them.
 RESOLUTIONS = (0.5, 1.0, 2.0)  # One for each split: coarse ones find whole classes, fine ones keep classes apart.
 LARGEST = 5_000  # Most samples among which communities are searched. The others follow their neighbours.
+NARROWEST = 4  # Fewest dimensions of embeddings. In two or three, neighbours in noise form groups that repeat.
 FEWEST = 60  # Fewest samples: each half must have three times as many as a sample has neighbours.
 SHORTEST = 1e-6  # A direction whose standard deviation is below this share of the largest one is rounding noise.
 ROUNDS = 3  # Rounds of merging and refining; after the second hardly any sample moves.

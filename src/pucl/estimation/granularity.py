@@ -95,10 +95,14 @@ class Granularity:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The range of shares of the levels that repeat."""
-        if self.refused:
+        """The range of shares of the levels that repeat.
+
+        It includes `share`, which is smaller than all of them where levels nearly agree: it is a mean of squares.
+        """
+        if self.share is None:
             return None
-        return min(level.least for level in self.repeating), max(level.most for level in self.repeating)
+        least, most = min(level.least for level in self.repeating), max(level.most for level in self.repeating)
+        return min(least, self.share), max(most, self.share)
 
     def groups_of(self, features: Float[Tensor, "other dim"]) -> Int[Tensor, "other partition"]:
         """The groups of other samples: in each partition, that of the majority of their neighbours."""

@@ -30,7 +30,7 @@ SAFE_EXPONENT = 40.0  # exp(-40) to exp(40), their sums and their quotients are 
 
 def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
     """Logarithms of the averages, for weights that are exponentials."""
-    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), correction.tilt
+    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), float(correction.tilt * pairs.steepness)
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     scales = [1.0 + tilt, tilt] if tilt else [1.0]
     bounded = pairs.bound * scales[0] <= SAFE_EXPONENT

@@ -35,7 +35,7 @@ def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
     keep = wanted and len(query) * len(key) * query.element_size() <= KEPT
     rows = softplus_rows_operator if torch.compiler.is_compiling() else SoftplusRows.apply
     averages, positive, count, logit_sum, _ = rows(  # type: ignore[no-untyped-call]
-        query, key, pairs.own, correction.tilt, left.query_ids, left.key_ids, left.mask, keep
+        query, key, pairs.own, float(correction.tilt * pairs.steepness), left.query_ids, left.key_ids, left.mask, keep
     )
     return TileSums(averages, count, logit_sum, positive[:, None])
 

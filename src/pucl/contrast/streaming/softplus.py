@@ -22,7 +22,7 @@ from pucl.shapes import Tensor
 
 def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
     """The averages, for weights that are exponentials."""
-    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), correction.tilt
+    query, key, left, tilt = pairs.query, pairs.key, left_out(pairs), float(correction.tilt * pairs.steepness)
     count, logit_sum = pair_totals(query.detach(), key.detach(), *left)
     bounded = pairs.bound * tilt <= SAFE_EXPONENT
     return TileSums(softplus_averages(query, key, count, tilt, bounded, *left)[0], count, logit_sum)

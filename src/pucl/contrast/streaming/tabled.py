@@ -14,7 +14,7 @@ import torch
 
 from pucl.contrast.correction import Correction
 from pucl.contrast.objective import TileSums, Tiling
-from pucl.contrast.pairs import Pairs
+from pucl.contrast.pairs import Pairs, without_bound
 from pucl.contrast.streaming import tiles
 from pucl.contrast.streaming.exponentials import PAYS_FROM, SAFE_EXPONENT
 from pucl.contrast.streaming.gradients import add_gradients, connect, zero_gradients
@@ -28,7 +28,7 @@ NEAREST, ZEROS = 1, 0  # Numbers of these modes in torch's operator.
 
 def fit(pairs: Pairs) -> bool:
     """Whether logits are cosines divided by a temperature, and all anchors have the same unlabelled samples."""
-    return pairs.shared and not (isinstance(pairs.lowest, float) and pairs.lowest == -math.inf)
+    return pairs.shared and not without_bound(pairs.lowest)
 
 
 def tile_sums(pairs: Pairs, correction: Correction) -> TileSums:
