@@ -73,6 +73,9 @@ class TestMetricLearning:
     def test_refuses(self) -> None:
         with pytest.raises(ValueError, match="without a memory bank"):
             MetricLearningLoss(pucl.NTXentLoss(memory_bank_size=8))
+        for remembers in (pucl.AutoLoss(), pucl.AutoLoss(samples=10)):
+            with pytest.raises(ValueError, match="AutoLoss remembers samples.*expected a loss that remembers none"):
+                MetricLearningLoss(remembers)
         loss = MetricLearningLoss(pucl.NTXentLoss())
         with pytest.raises(ValueError, match="expected both or neither"):
             loss(torch.randn(4, 3), torch.arange(4), ref_emb=torch.randn(4, 3))
@@ -353,6 +356,17 @@ class TestItems:
         users, items, extra, _ = self.towers()
         value = TwoTowerLoss(pucl.NTXentLoss())(users[:1], items[:1], negatives=extra, directions="first")
         torch.testing.assert_close(value, contrastive_loss(users[:1], items[:1], extra, Plain()))
+
+    def test_a_loss_that_remembers_rows_is_refused_and_one_that_knows_samples_is_not(self) -> None:
+        with pytest.raises(ValueError, match="AutoLoss remembers samples.*pass samples= to it, and ids= in each call"):
+            TwoTowerLoss(pucl.AutoLoss())
+        users, items, _, _ = self.towers()
+        loss = TwoTowerLoss(pucl.AutoLoss(samples=10))
+        loss(users, items, ids=torch.tensor(ITEMS[:5]))
+        report = loss.end_epoch()
+        assert report is not None
+        assert report.sentence.startswith("plain so far")
+        assert TwoTowerLoss(pucl.NTXentLoss()).end_epoch() is None
 
     def test_ids_are_samples_of_a_correction_that_remembers(self) -> None:
         users, items, _, _ = self.towers()

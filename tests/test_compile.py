@@ -81,7 +81,7 @@ for temperature, streaming, beta in ((None, False, 0.0), (0.5, False, 0.0), (Non
         correction = Hard(tau_plus=0.3, beta=beta)
         return outcome_of(pairs, correction, objective=objective, streaming=streaming).loss.mean()
     outcomes = []
-    for step in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True)):
+    for step in (loss, torch.compile(loss, backend="aot_eager", fullgraph=beta == 0)):
         torch.manual_seed(0)
         local, whole = (torch.randn(n, 5, dtype=torch.float64, requires_grad=True) for n in (6, 4))
         value = step(local, whole)
@@ -92,6 +92,6 @@ for temperature, streaming, beta in ((None, False, 0.0), (0.5, False, 0.0), (Non
 
 @pytest.mark.slow
 def test_a_compiled_loss_of_nodes_and_graphs_is_the_loss() -> None:
-    """Of groups from a matrix, and of nodes by streaming."""
+    """Of groups from a matrix, and of nodes by streaming. A tilt reads the size of the scores, which interrupts it."""
     done = subprocess.run([sys.executable, "-c", GRAPHS], capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr[-3000:]

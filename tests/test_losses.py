@@ -338,7 +338,7 @@ class TestFloor:
     @pytest.mark.parametrize(
         ("floor", "effect"),
         [
-            ("temperature", r"learn nothing from their negatives.*or set a relative floor such as floor=0\.1"),
+            ("temperature", r"learn nothing from their negatives.*or set a relative floor such as 0\.1"),
             ("paper", "learn nothing from their negatives"),
             ("auto", r"count their unlabelled mean 0\.1 times, whatever the prior is"),
             (0.3, r"count their unlabelled mean 0\.3 times"),

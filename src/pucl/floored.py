@@ -43,17 +43,18 @@ class FloorWatch:
         floored = float(outcome.floored)
         if floored > MOST and processes.rank() == 0:
             self._silent = self._once
-            message = _message(floored, float(outcome.tau_plus), outcome.floor)
+            message = floored_message(floored, float(outcome.tau_plus), outcome.floor)
             warnings.warn(message, FlooredWarning, stacklevel=user_level())
 
 
-def _message(floored: float, tau_plus: float, floor: Floor) -> str:
+def floored_message(floored: float, tau_plus: float, floor: Floor) -> str:
+    """What is wrong where most anchors are at the floor, and what to try."""
     # Rounded down to tens, so that Python's filter sees equal warnings during a training.
     who = f"{'all' if floored == 1 else f'at least {int(floored * 10) * 10}%'} of the anchors are at the floor"
     advice = "Lower alpha or tau_plus, raise the temperature, or give more positives"
     if isinstance(floor, str):
         learns = "little or nothing" if floor == "auto" else "nothing"
-        effect, advice = f"learn {learns} from their negatives", f"{advice}, or set a relative floor such as floor=0.1"
+        effect, advice = f"learn {learns} from their negatives", f"{advice}, or set a relative floor such as 0.1"
     else:
         effect = f"count their unlabelled mean {floor:g} times, whatever the prior is"
     return f"{who} and {effect}: tau' = {tau_plus:.4g} is too large for these similarities. {advice}"

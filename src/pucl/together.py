@@ -18,6 +18,7 @@ from pucl.contrast.pairing import (
     stack_views,
 )
 from pucl.contrast.pairs import Pairs
+from pucl.precision import full_precision
 from pucl.shapes import Float, Int, Tensor
 
 
@@ -80,9 +81,11 @@ def pair_views_together(
 def learn(state: CorrectionState, pairs_of_step: Sequence[Pairs], *, together: bool) -> None:
     """Let the state of a correction learn from the pairs of one step; see `CorrectionState`.
 
-    With `together`, it learns from the pairs of all processes, so that the state stays the same in all of them.
+    With `together`, it learns from the pairs of all processes, so that the state stays the same in all of them. It
+    learns nothing from anchors with NaN or infinity, which a gradient scaler skips: they would stay for ever.
     """
-    seen = torch.cat([state.see(pairs) for pairs in pairs_of_step])
+    with full_precision(pairs_of_step[0].query.device):
+        seen = torch.cat([state.see(pairs) for pairs in pairs_of_step])
     samples = [pairs.query_samples for pairs in pairs_of_step if pairs.query_samples is not None]
     ids = torch.cat(samples).to(torch.int64) if len(samples) == len(pairs_of_step) else None
     if together:
@@ -92,6 +95,9 @@ def learn(state: CorrectionState, pairs_of_step: Sequence[Pairs], *, together: b
         }
         sizes = processes.gather_sizes(len(seen), seen.device, alike=alike)
         seen, ids = processes.gather(seen, sizes), None if ids is None else processes.gather(ids, sizes)
+    finite = seen.isfinite().all(dim=1)
+    if not bool(finite.all()):
+        seen, ids = seen[finite], None if ids is None else ids[finite]
     state.commit(ids, seen)
 
 

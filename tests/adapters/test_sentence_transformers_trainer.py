@@ -99,7 +99,7 @@ def test_what_a_correction_believes_goes_to_the_logs(tmp_path: Path, caplog: pyt
     assert reports[-1]["correction.removed"] > 0
     sentences = [record.getMessage() for record in caplog.records if record.name.startswith("pucl")]
     assert sentences[0] == "epoch 1: plain so far: communities are looked for when epoch 2 ends"
-    assert "communities; two halves of the samples agree" in sentences[-1]
+    assert "communities, on which two halves of the samples agree" in sentences[-1]
 
 
 def test_the_log_of_an_epoch_is_beside_the_report(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from pucl.batch_norm import PartedBatchNorm, in_parts, part_batch_norms, synchronise_batch_norms
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import PUCL
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.cmc import CMC
-from pucl.frameworks.moco import MoCo, in_parts
+from pucl.frameworks.moco import MoCo
 from pucl.frameworks.recipes import recipe
 from pucl.functional import corrected_loss
 from pucl.images.task import ImageShape
@@ -113,12 +114,42 @@ def test_moco_copy_follows() -> None:
 
 
 def test_split_statistics_are_of_each_part() -> None:
-    images = torch.randn(8, 3, SIZE, SIZE)
+    """In one pass, and in a pass for each part if batch norms are of another kind."""
+    images, outcomes = torch.randn(9, 3, SIZE, SIZE), []
+    for convert in (False, True):
+        torch.manual_seed(0)
+        encoder = Flat()
+        if convert:
+            part_batch_norms(encoder)
+        parts = in_parts(encoder, images, 4)
+        parts.square().sum().backward()
+        outcomes.append([parts, *(each.grad for each in encoder.parameters()), *encoder.buffers()])
+        assert not torch.allclose(parts, in_parts(encoder, images, 1))
+        encoder.eval()
+        torch.testing.assert_close(in_parts(encoder, images, 4), encoder(images))
+    torch.testing.assert_close(outcomes[0], outcomes[1])
+    torch.manual_seed(0)
     encoder = Flat()
-    parts = in_parts(encoder, images, 4)
-    expected = torch.cat([encoder(images[i : i + 2]) for i in range(0, 8, 2)])
-    torch.testing.assert_close(parts, expected)
-    assert not torch.allclose(parts, encoder(images))
+    expected = torch.cat([encoder(part) for part in images.tensor_split(4)])
+    torch.testing.assert_close(outcomes[0][0], expected)
+
+
+def test_parts_keep_names_parameters_and_what_other_norms_do() -> None:
+    class WithActivation(nn.BatchNorm2d):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+            return super().forward(input).relu()
+
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), WithActivation(4))
+    weight = network[1].weight
+    names = list(network.state_dict())
+    assert part_batch_norms(network) is network
+    assert list(network.state_dict()) == names
+    assert type(network[1]) is PartedBatchNorm
+    assert network[1].weight is weight
+    assert type(network[2]) is WithActivation
+    assert in_parts(network, torch.randn(8, 3, 2, 2), 2).min() == 0
+    with pytest.raises(ValueError, match="expected those of torch, got WithActivation; train this encoder in one"):
+        synchronise_batch_norms(nn.Sequential(WithActivation(4)), torch.device("cpu"))
 
 
 def test_cmc_meets_the_bank_of_the_other_view_and_moves_its_own() -> None:

@@ -12,7 +12,8 @@ from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.registry import load_graphs
 from pucl.graphs.task import GraphShape
 from pucl.training.framework import Batch
-from pucl.training.loop import Plan, Training
+from pucl.training.loop import Training
+from pucl.training.plan import Plan
 
 SHAPES = load_graphs("shapes")
 

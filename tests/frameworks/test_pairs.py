@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import pucl
 from pucl.cli import main
+from pucl.contrast.knowledge import with_false_negatives_attracted
 from pucl.contrast.loss import outcome_of
 from pucl.contrast.pairs import Pairs
 from pucl.corrections import Plain
@@ -139,21 +140,32 @@ def test_training_averages_both_directions() -> None:
     assert both == pytest.approx(sum(single) / 2)
 
 
-def test_a_drawn_pair_is_excluded_and_a_text_never_meets_itself() -> None:
+def test_no_drawn_pair_is_a_negative_and_a_text_never_meets_itself() -> None:
     texts = TextSet(texts=("a", "b", "c", "d", "e"), labels=np.array([0, 0, 0, 1, 1]), classes=("x", "y"))
     framework = build(make_config())
-    met = 0
+    met = shared = 0
     for seed in range(20):
         for pairs in framework.pairs(make_batch(texts, [0, 1, 2, 3, 4], seed)):
             counting = pairs.counting()
             queries, keys = pairs.sample_ids()
             assert counting is not None
+            drawn = {frozenset(pair) for pair in zip(queries.tolist(), keys.tolist(), strict=True)}
             same = queries[:, None] == keys
-            assert not counting[torch.eye(5, dtype=torch.bool) | same].any()
-            assert counting[~(torch.eye(5, dtype=torch.bool) | same)].all()
+            given = torch.tensor([[frozenset((q, k)) in drawn for k in keys.tolist()] for q in queries.tolist()])
+            assert counting.equal(~(given | same))
             assert not same.diagonal().any()
             met += int(same.sum())
+            shared += int(given.sum()) - 5
     assert met > 20  # It would have met itself.
+    assert shared > 20  # It would have pushed away a text that it, or its partner, was paired with in this step.
+
+
+def test_the_oracle_that_attracts_takes_equal_texts_as_one_class() -> None:
+    texts = TextSet(texts=("a", "a", "c", "d"), labels=np.array([0, 0, 1, 1]), classes=("x", "y"))
+    for pairs in build(make_config(correction="oracle-attract")).pairs(make_batch(texts, [0, 1, 2, 3])):
+        queries, keys = (torch.from_numpy(texts.labels)[samples] for samples in pairs.sample_ids())
+        outcome = outcome_of(with_false_negatives_attracted(pairs, queries, keys), Plain())
+        assert outcome.loss.isfinite().all()
 
 
 def test_partners_are_drawn_anew_by_seed_and_step_alone() -> None:

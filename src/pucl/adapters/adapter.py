@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from pucl.contrast.correction import StateReport
 from pucl.contrast.loss import Outcome
 from pucl.losses import ContrastiveLoss
 
@@ -29,6 +30,10 @@ class Adapter(nn.Module):
             )
         self.loss = loss
 
+    def end_epoch(self) -> StateReport | None:
+        """Mark the end of an epoch, for a loss that learns; see `pucl.ContrastiveLoss.end_epoch`."""
+        return self.loss.end_epoch()
+
     @property
     def last(self) -> Outcome | None:
         """The outcome of the last call: share of floored anchors, tau', mean similarities; None before the first."""
@@ -46,3 +51,9 @@ def joined(outcomes: list[Outcome]) -> Outcome:
         unlabelled_similarity=torch.stack([outcome.unlabelled_similarity for outcome in outcomes]).mean(),
         floor=outcomes[0].floor,
     )
+
+
+def check_rows_are_not_remembered(loss: ContrastiveLoss, advice: str) -> None:
+    """Raise for a loss that would name samples by their rows: some calls compare rows of several kinds."""
+    if loss.learnt is not None and loss.learnt.name_samples(1) is not None:
+        raise ValueError(f"{type(loss).__name__} remembers samples, and rows do not name them here: {advice}")

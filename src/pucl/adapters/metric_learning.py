@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import torch
 
-from pucl.adapters.adapter import Adapter
+from pucl.adapters.adapter import Adapter, check_rows_are_not_remembered
 from pucl.contrast.embeddings import as_embeddings
 from pucl.contrast.pairing import check_ids, pair_up
 from pucl.contrast.pairs import Groups, Pairs
 from pucl.losses import ContrastiveLoss
 from pucl.shapes import Bool, Float, Int, Tensor
 
+NONE_REMEMBERED = "expected a loss that remembers none"
 INDICES_MEAN = "indices_tuple chooses the pairs that are compared"
 
 
@@ -28,7 +29,8 @@ class MetricLearningLoss(Adapter):
     The loss of an anchor with several positives is their mean. Anchors without any are left out.
 
     Args:
-        loss: Any loss of pucl without ``memory_bank_size`` and ``gather_distributed``, except the oracle.
+        loss: Any loss of pucl without ``memory_bank_size`` and ``gather_distributed``, except the oracle and those that
+            remember samples, such as `pucl.AutoLoss`.
 
     Shapes:
         - ``embeddings``: [batch, dim], normalised inside; ``labels``: [batch], integers.
@@ -44,6 +46,11 @@ class MetricLearningLoss(Adapter):
 
     def __init__(self, loss: ContrastiveLoss) -> None:
         super().__init__(loss)
+        check_rows_are_not_remembered(loss, NONE_REMEMBERED)
+        if loss.samples is not None:
+            raise ValueError(
+                f"{type(loss).__name__} remembers samples by ids, which this call lacks: {NONE_REMEMBERED}"
+            )
         if loss.gather_distributed:
             raise ValueError("this call compares the batch of one process: expected a loss without gather_distributed")
 
@@ -60,7 +67,7 @@ class MetricLearningLoss(Adapter):
             raise ValueError("ref_emb and ref_labels belong together: expected both or neither, got one")
         embeddings = as_embeddings("embeddings", embeddings)
         labels = labels.to(embeddings.device)  # The library's wrappers make labels on the CPU.
-        check_ids("labels", labels, len(embeddings), embeddings.device)
+        check_ids("labels", labels, len(embeddings), embeddings.device, "say which rows are positives of each other")
         reference, reference_labels, itself = embeddings, labels, torch.arange(len(labels), device=labels.device)
         if ref_emb is not None and ref_labels is not None:
             reference, itself = as_embeddings("ref_emb", ref_emb), itself.fill_(-1)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 
 from pucl import processes
-from pucl.adapters.adapter import Adapter, joined
+from pucl.adapters.adapter import Adapter, check_rows_are_not_remembered, joined
 from pucl.contrast.embeddings import as_embeddings, check_alike, unit
 from pucl.contrast.knowledge import UNKNOWN, check_some_differ
 from pucl.contrast.objectives import OBJECTIVES
@@ -22,6 +22,7 @@ from pucl.contrast.pairing import (
     stack_views,
 )
 from pucl.contrast.pairs import Pairs
+from pucl.losses import ContrastiveLoss
 from pucl.shapes import Float, Int, Tensor
 
 Directions = Literal["both", "first", "second"]
@@ -90,6 +91,10 @@ class TwoTowerLoss(Adapter):
         >>> items, log_q = torch.tensor([5, 2, 5, 9]), torch.tensor([0.2, 0.1, 0.2, 0.05]).log()
         >>> value = loss(torch.randn(4, 16), torch.randn(4, 16), 20.0, ids=items, log_q=log_q, directions="first")
     """
+
+    def __init__(self, loss: ContrastiveLoss) -> None:
+        super().__init__(loss)
+        check_rows_are_not_remembered(loss, "expected their number, pass samples= to it, and ids= in each call")
 
     def forward(
         self,

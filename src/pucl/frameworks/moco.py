@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pucl import processes
+from pucl.batch_norm import in_parts, part_batch_norms
 from pucl.config import CosineConfig
 from pucl.contrast.pairing import pair_up
 from pucl.contrast.pairs import Pairs
@@ -63,7 +64,8 @@ class MoCo(Framework[Any]):
     def __init__(self, config: MoCoConfig, shape: Any, encoder: EncoderSource | None = None) -> None:
         super().__init__()
         self.config = config
-        self.encoder, self.views, features = encoder_and_views(config, shape, encoder)
+        whole, self.views, features = encoder_and_views(config, shape, encoder)
+        self.encoder = part_batch_norms(whole) if config.splits > 1 else whole
         self.head = nn.Linear(features, config.dim)
         self.slow_encoder = copy.deepcopy(self.encoder).requires_grad_(False)
         self.slow_head = copy.deepcopy(self.head).requires_grad_(False)
@@ -152,11 +154,6 @@ def move_towards(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
     """
     for kept, new in zip(slow.parameters(), fast.parameters(), strict=True):
         kept.mul_(momentum).add_(new, alpha=1 - momentum)
-
-
-def in_parts(encoder: nn.Module, view: Tensor, splits: int) -> Float[Tensor, "batch feature"]:
-    """The encoder applied to equal parts of a batch, each with batch statistics of its own."""
-    return torch.cat([encoder(part) for part in view.tensor_split(splits)])
 
 
 MOCO = FrameworkKind(

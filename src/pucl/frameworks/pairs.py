@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.config import check_known
+from pucl.config import ATTRACTING_ORACLE, check_known
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import check_temperature, pair_up
 from pucl.contrast.pairs import Pairs
@@ -53,8 +53,11 @@ class PairsConfig(TextConfig):
 
     @property
     def uses_groups(self) -> bool:
-        """Whether pairs that share a text are positives of each other, and never negatives."""
-        return self.groups
+        """Whether pairs that share a text are positives of each other, and never negatives.
+
+        The oracle that attracts knows the classes, and equal texts with them.
+        """
+        return self.groups and self.correction != ATTRACTING_ORACLE
 
 
 class PairedTexts(Framework[TextBatch]):
@@ -92,24 +95,28 @@ class PairedTexts(Framework[TextBatch]):
         embeddings = [self.encoder(side.texts) for side in sides]
         ids = [torch.from_numpy(side.ids).to(device) for side in sides]
         groups = [torch.from_numpy(side.groups).to(device) for side in sides]
-        row = torch.arange(batch.whole, device=device)
-        # A pair of a file has one id. The two texts of a drawn pair have their own, which do not exclude the pair.
-        mask = row[batch.part, None] != row if batch.samples.source.seconds is None else None
+        gathered = [_gathered(*side) for side in zip(embeddings, ids, groups, strict=True)]
+        # A pair of a file has one id. The two texts of a drawn pair have their own, which do not exclude the pair; and
+        # a text may be drawn by two anchors. So all pairs of the step are left out, in both orders.
+        drawn, texts = batch.samples.source.seconds is None, len(batch.samples.source)
+        (_, first, _), (_, second, _) = gathered
+        step = torch.cat([first * texts + second, second * texts + first])
+        grouped = self.config.uses_groups
         orders = {"both": [(0, 1), (1, 0)], "forward": [(0, 1)], "backward": [(1, 0)]}
         made = []
         for one, other in orders[self.config.direction]:
-            keys, key_ids, key_groups = _gathered(embeddings[other], ids[other], groups[other])
+            keys, key_ids, key_groups = gathered[other]
             made.append(
                 pair_up(
                     embeddings[one],
                     embeddings[other],
                     keys,
                     temperature=self.config.temperature,
-                    mask=mask,
+                    mask=~torch.isin(ids[one][:, None] * texts + key_ids, step) if drawn else None,
                     query_ids=ids[one],
                     unlabelled_ids=key_ids,
-                    query_groups=groups[one] if self.config.groups else None,
-                    unlabelled_groups=key_groups if self.config.groups else None,
+                    query_groups=groups[one] if grouped else None,
+                    unlabelled_groups=key_groups if grouped else None,
                 )
             )
         return made

@@ -15,6 +15,7 @@ from pucl.contrast.pairing import GROUPS_MEAN, check_ids, check_temperature, pai
 from pucl.contrast.pairs import Pairs
 from pucl.floored import FloorWatch, user_level
 from pucl.memory import Queue
+from pucl.precision import full_precision
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import end_epoch, learn, pair_views_together, settle_together
 
@@ -145,13 +146,17 @@ class ContrastiveLoss(nn.Module):
         """All views against all views, of this process or of all processes."""
         pair = pair_views_together if self.together else pair_views
         samples = None if self.learnt is None or not views else self._names(views[0])
-        return pair(views, temperature=self.temperature, ids=ids, samples=samples, groups=groups)
+        pairs = pair(views, temperature=self.temperature, ids=ids, samples=samples, groups=groups)
+        self._check_known(ids)
+        return pairs
 
     def outcome(self, pairs: Pairs, *, expected: int | None = None) -> Outcome:
         """The outcome of these pairs under the settings of this loss; see `pucl.contrast.loss.outcome_of`."""
+        with full_precision(pairs.query.device):
+            correction = self.correction if self.learnt is None else self.learnt.read(pairs)
         return outcome_of(
             pairs,
-            self.correction if self.learnt is None else self.learnt.read(pairs),
+            correction,
             objective=self.objective,
             floor=self.floor,
             streaming=self.streaming,
@@ -213,6 +218,7 @@ class ContrastiveLoss(nn.Module):
         check_ids("groups", groups, len(anchors), anchors.device, GROUPS_MEAN)
         if ids is not None and ids.device.type == "cpu" and len(ids) and int(ids.min()) < 0:
             raise ValueError(f"ids name samples in the memory bank: expected none below 0, got {int(ids.min())}")
+        self._check_known(ids)
         keys, key_ids, key_groups = queue.contents()
         if len(keys) == queue.size:
             check_some_differ(key_groups)
@@ -261,6 +267,14 @@ class ContrastiveLoss(nn.Module):
             floor=self.floor,
         )
 
+    def _check_known(self, ids: Int[Tensor, " batch"] | None) -> None:
+        """Raise for ids of samples that the correction does not remember. On accelerators they are not read."""
+        if ids is None or self.learnt is None or self.samples is None or ids.device.type != "cpu" or not len(ids):
+            return
+        least, most = (int(end) for end in ids.aminmax())
+        if least < 0 or most >= self.samples:
+            raise ValueError(f"ids name samples: expected 0 to {self.samples - 1}, got {least} to {most}")
+
     def _names(self, view: Float[Tensor, "batch dim"]) -> Int[Tensor, " batch"] | None:
         """Names for the samples of this process, if the state of the correction gives them; otherwise the ids are."""
         if self.learnt is None:
@@ -283,9 +297,9 @@ class ContrastiveLoss(nn.Module):
             overdue = before <= 2 * self.samples < self._samples_learnt
         if overdue and self.learnt is not None and not self.learnt.sees and processes.rank() == 0:
             warnings.warn(
-                f"{type(self).__name__} has taken {self._steps_learnt:,} steps, and end_epoch() was never called. "
-                f"Until it is, nothing is corrected, and this is plain InfoNCE: call loss.end_epoch() after the last "
-                f"step of each epoch",
+                f"{type(self).__name__} has taken {self._steps_learnt:,} steps without end_epoch(). Until it is called "
+                f"nothing is corrected, and this is plain InfoNCE: call loss.end_epoch() after the last step of each "
+                f"epoch",
                 UserWarning,
                 stacklevel=user_level(),
             )

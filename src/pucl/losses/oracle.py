@@ -67,7 +67,7 @@ class OracleLoss(ContrastiveLoss):
     ) -> Float[Tensor, "*reduced"]:
         """The loss of these views of a batch with these labels."""
         pairs = self.pair_batch(views, ids, groups)
-        check_ids("labels", labels, len(views[0]), pairs.query.device)
+        check_ids("labels", labels, len(views[0]), pairs.query.device, "are the class of each row")
         if labels.device.type == "cpu" and not torch.compiler.is_compiling() and int(labels.min()) < 0:
             raise ValueError(
                 f"the oracle needs the label of every sample: expected labels of at least 0, got {int(labels.min())}"

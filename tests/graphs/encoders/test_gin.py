@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pucl.batch_norm import SynchronisedBatchNorm, synchronise_batch_norms
 from pucl.graphs.encoders.gin import GIN, SummedFeatures
 from pucl.graphs.graphset import GraphBatch
 from pucl.graphs.registry import load_graphs
@@ -151,14 +150,6 @@ def test_states_from_when_layers_were_those_of_torch_geometric() -> None:
     other.load_state_dict(old)
     assert all(value.equal(state[name]) for name, value in other.state_dict().items())
     assert "convolutions.0.eps" in old
-
-
-def test_norms_can_work_together() -> None:
-    encoder = GIN(3)
-    names = list(encoder.state_dict())
-    synchronise_batch_norms(encoder, torch.device("cpu"))
-    assert all(isinstance(norm, SynchronisedBatchNorm) for norm in encoder.norms)
-    assert list(encoder.state_dict()) == names
 
 
 def test_summed_features_against_a_loop_over_nodes() -> None:
