@@ -33,6 +33,15 @@ def one(driver: "Chrome", query: str) -> "WebElement":
     return driver.find_element("css selector", query)
 
 
+def text_of(driver: "Chrome", query: str) -> str:
+    """The text of the first element that a query finds.
+
+    Found and read in one step: a page may replace an element between two, and reading the old one is an error.
+    """
+    text: str = driver.execute_script("return document.querySelector(arguments[0]).innerText.trim()", query)
+    return text
+
+
 def every(driver: "Chrome", query: str) -> "list[WebElement]":
     """All elements that a query finds."""
     return driver.find_elements("css selector", query)

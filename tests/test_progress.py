@@ -81,6 +81,23 @@ def test_live_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue().endswith("\x1b[1A\x1b[2K")  # Erased.
 
 
+def test_what_a_correction_believes_is_below_the_bar_or_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = METRICS | {"correction.removed": 0.37, "correction.report": "9 communities"}
+    terminal = open_terminal(monkeypatch)
+    with Display(StatusArea()) as display:
+        display.step(metrics)
+        first, second = terminal.words().strip().splitlines()
+    assert "floored 2%, removed 37%, " in first
+    assert second.strip() == "9 communities"
+    terminal = open_terminal(monkeypatch, name="dumb")
+    with Display(StatusArea()) as display:
+        display.step(metrics)
+        display.epoch(metrics)
+    first, second = terminal.getvalue().splitlines()
+    assert "floored 2%, removed 37%, " in first
+    assert second == "  9 communities"
+
+
 def test_the_last_state_stays_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     area = StatusArea()

@@ -19,8 +19,8 @@ from pucl.evaluation import PROBES, Probe, record_key
 from pucl.records import conform
 from pucl.settings import setting
 from pucl.texts import did_you_mean
-from pucl.training.loop import check_plan
 from pucl.training.optimisers import OPTIMISERS, SCHEDULES, Schedule, check_optimiser
+from pucl.training.plan import check_plan
 
 PLAIN, ORACLE, UNTRAINED, RAW = "plain", "oracle", "untrained", "raw"
 ATTRACTING_ORACLE = "oracle-attract"
@@ -107,7 +107,9 @@ class RunConfig:
     )
     precision: Precision = setting("float32", "number format of encoder and head in training", group="optimisation")
     monitor: int = setting(
-        10, "kNN evaluations within the training set during training; 0 disables them", group="evaluation"
+        10,
+        "times that retrieval and kNN are measured within the training set during training; 0: never",
+        group="evaluation",
     )
     probes: str = setting(
         DEFAULT,
@@ -141,7 +143,7 @@ class RunConfig:
                 f"warmup_epochs are the first of all epochs: expected 0 to {self.epochs}, got {self.warmup_epochs}"
             )
         if self.monitor < 0:
-            raise ValueError(f"monitor is the number of kNN evaluations: expected 0 or more, got {self.monitor}")
+            raise ValueError(f"monitor is how often the training set is probed: expected 0 or more, got {self.monitor}")
         if self.correction == RAW and not self.raw_features:
             raise ValueError(f"{self.modality} have no features without an encoder: expected a correction, got {RAW!r}")
         if self.probes != DEFAULT:

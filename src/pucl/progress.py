@@ -132,8 +132,14 @@ def one_line(text: str) -> "RenderableType":
     return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
-def bar_lines(rows: Sequence[tuple[str, float | None, str]]) -> "RenderableType":
-    """One line for each label, finished share and text, with a progress bar; a share of None draws a moving bar."""
+def bar_lines(rows: Sequence[tuple[str, float | None, str]], *, below: str = "") -> "RenderableType":
+    """One line for each label, finished share and text, with a progress bar; a share of None draws a moving bar.
+
+    Args:
+        rows: Labels, shares and texts.
+        below: A line of text that follows them; empty for none.
+    """
+    from rich.console import Group  # noqa: PLC0415 (an extra)
     from rich.progress_bar import ProgressBar  # noqa: PLC0415 (an extra)
     from rich.table import Table  # noqa: PLC0415 (an extra)
 
@@ -144,7 +150,7 @@ def bar_lines(rows: Sequence[tuple[str, float | None, str]]) -> "RenderableType"
     for label, share, text in rows:
         progress_bar = ProgressBar(total=None if share is None else 1, completed=share or 0, width=BAR_WIDTH)
         grid.add_row(one_line(label), progress_bar, one_line(text))
-    return grid
+    return Group(grid, one_line(below)) if below else grid
 
 
 @functools.lru_cache(maxsize=1)  # One console for all areas, so that rich can stack an area below another.

@@ -22,6 +22,7 @@ from browsing import (
     inside,
     one,
     picture_of,
+    text_of,
     unfold,
     until,
 )
@@ -105,15 +106,15 @@ def test_points_are_drawn_and_hover_shows_a_picture(shown: Shown, pictures: Path
     assert driver.execute_script(map_of) != before
     one(driver, '[data-zoom="all"]').click()
     assert driver.execute_script(map_of) == before
-    title = one(driver, ".anchor h3").text
+    title = text_of(driver, ".anchor h3")
     for place in places[:: max(1, len(places) // 8)]:
         move_to(driver, place, click=True)
-        if one(driver, ".anchor h3").text != title:
+        if text_of(driver, ".anchor h3") != title:
             break
-    until(lambda: one(driver, ".anchor h3").text != title)
+    until(lambda: text_of(driver, ".anchor h3") != title)
     assert "#sample-0-" in driver.current_url
     choose(driver, "map", 0)
-    assert "untrained, seed 0" in one(driver, '[data-text="map"]').text
+    assert "untrained, seed 0" in text_of(driver, '[data-text="map"]')
 
 
 @pytest.mark.slow
@@ -127,13 +128,13 @@ def test_texts_are_shown(shown: Shown) -> None:
     assert len(pairs) >= 12
     assert set(pairs) <= known
     find_sample(driver, pairs[3])
-    until(lambda: one(driver, ".anchor .thumb").text == pairs[3])
+    until(lambda: text_of(driver, ".anchor .thumb") == pairs[3])
     unfold(driver, "map-0")
     until(lambda: every(driver, "canvas[data-drawn]"))
     _, places = somewhere(driver)
     move_to(driver, places[len(places) // 2])
     until(one(driver, ".canvas .tip").is_displayed)
-    assert one(driver, ".canvas .tip .words").text in known
+    assert text_of(driver, ".canvas .tip .words") in known
 
 
 @pytest.mark.slow
@@ -143,7 +144,7 @@ def test_an_anchor_has_its_neighbours_side_by_side(shown: Shown, pages: Path) ->
     labels, samples = numbers(space["labels"], np.uint16), numbers(space["indices"], np.uint32)
 
     def look(right: int) -> str:
-        title = one(driver, ".anchor h3").text
+        title = text_of(driver, ".anchor h3")
         (anchor,) = re.findall(r"Anchor: image (\d+), ", title)
         place = space["names"].index(anchor)
         for side, run in (("base", space["base"]), ("other", right)):
@@ -154,12 +155,12 @@ def test_an_anchor_has_its_neighbours_side_by_side(shown: Shown, pages: Path) ->
             order = np.argsort(-cosines, kind="stable")[:NEAREST]
             np.testing.assert_allclose(similarities(driver, side), cosines[order].clip(-1, 1), atol=1e-5)
             same = int((np.delete(labels, place)[order] == labels[place]).sum())
-            words = one(driver, f"[data-side={side}] .about").text
+            words = text_of(driver, f"[data-side={side}] .about")
             assert words.startswith(f"{same} of the {NEAREST} most similar have its class.")
             if known["own"] is not None:
                 own = 100 * int(numbers(known["own"], np.uint16)[place]) / 65535
                 assert f"{own:.0f} % of its push goes to its own class." in words
-            assert one(driver, f"[data-side={side}] h3").text == f"Under {known['name']}, seed 0"
+            assert text_of(driver, f"[data-side={side}] h3") == f"Under {known['name']}, seed 0"
             marks = [mark.text for mark in every(driver, f"[data-side={side}] .mark")]
             assert sum(mark == "\N{CHECK MARK} same" for mark in marks) == same
         left, right_box = (one(driver, f"[data-side={side}]").rect for side in ("base", "other"))
@@ -171,12 +172,12 @@ def test_an_anchor_has_its_neighbours_side_by_side(shown: Shown, pages: Path) ->
     costliest = space["pairs"][0]["pairs"][0]["first"]
     assert first.startswith(f"Anchor: image {space['names'][costliest]}, ")  # The page begins with the costliest pair.
     every(driver, ".near a")[3].click()
-    until(lambda: one(driver, ".anchor h3").text != first)
+    until(lambda: text_of(driver, ".anchor h3") != first)
     second = look(2)
     driver.back()
-    until(lambda: one(driver, ".anchor h3").text != second)
+    until(lambda: text_of(driver, ".anchor h3") != second)
     driver.forward()
-    until(lambda: one(driver, ".anchor h3").text == second)
+    until(lambda: text_of(driver, ".anchor h3") == second)
     choose(driver, "run", 0)
     look(0)
 
@@ -187,7 +188,7 @@ def test_an_anchor_has_a_link_and_is_found_by_name_or_number(shown: Shown, pages
     names = space_in((pages / "pictures.html").read_text())["names"]
     driver = shown(at="#sample-0-7")
     title = one(driver, ".anchor h3")
-    assert title.text.startswith(f"Anchor: image {names[7]}, ")
+    assert text_of(driver, ".anchor h3").startswith(f"Anchor: image {names[7]}, ")
     top, bottom, height = driver.execute_script(
         "const r = arguments[0].getBoundingClientRect(); return [r.top, r.bottom, innerHeight]", title
     )
@@ -195,7 +196,7 @@ def test_an_anchor_has_a_link_and_is_found_by_name_or_number(shown: Shown, pages
     assert (one(driver, ".anchor a").get_attribute("href") or "").endswith("#sample-0-7")
 
     def is_anchor(name: str) -> bool:
-        return one(driver, ".anchor h3").text.startswith(f"Anchor: image {name}, ")
+        return text_of(driver, ".anchor h3").startswith(f"Anchor: image {name}, ")
 
     find_sample(driver, names[12])
     until(lambda: is_anchor(names[12]))
@@ -215,7 +216,7 @@ def test_an_anchor_has_a_link_and_is_found_by_name_or_number(shown: Shown, pages
     assert said.text == f"No image here has this number or name; all {len(names)} images are on this page."
     assert is_anchor(matching[1])
     driver = shown(at="#sample-0-100000")
-    assert one(driver, '[data-text="search"]').text == "image 100000 is not on this page."
+    assert text_of(driver, '[data-text="search"]') == "image 100000 is not on this page."
 
 
 @pytest.mark.slow
@@ -244,7 +245,10 @@ def test_the_list_of_pairs_is_shown_and_downloaded(shown: Shown, pages: Path, tm
     named = [of.text for of in every(driver, ".pairs .of")]
     assert named[:2] == [f"image {expected[0]['first_name']}", f"image {expected[0]['second_name']}"]
     assert len(named) == len(set(named)) <= 24  # At first no sample is shown twice.
-    assert "times r. These pairs are of one class, by the labels." in one(driver, '[data-text="pairs"]').text
+    assert (
+        "times r. These pairs are of one class, by the labels: r is 1 for them"
+        in text_of(driver, '[data-text="pairs"]')
+    )
     one(driver, '[data-part="more"]').click()
     assert len(every(driver, ".pairs li")) == PAIRS
     assert not one(driver, '[data-part="more"]').is_displayed()
@@ -367,7 +371,7 @@ def test_the_keyboard_reaches_everything(shown: Shown) -> None:
     unfold(driver, "map-0")
     until(lambda: every(driver, "canvas[data-drawn]"))
     canvas = one(driver, '[data-layer="points"]')
-    before = one(driver, ".anchor h3").text
+    before = text_of(driver, ".anchor h3")
     tip = one(driver, ".canvas .tip")
     for arrow in "\ue014\ue015\ue012\ue013":  # Right, down, left, up, until there is a sample on that side.
         canvas.send_keys(arrow)
@@ -375,7 +379,7 @@ def test_the_keyboard_reaches_everything(shown: Shown) -> None:
             break
     assert tip.is_displayed()
     canvas.send_keys("\ue007")  # Enter
-    until(lambda: one(driver, ".anchor h3").text != before)
+    until(lambda: text_of(driver, ".anchor h3") != before)
     reached = driver.execute_script(
         "return [...document.querySelectorAll('button, select, input, a, summary, canvas[tabindex]')]"
         ".every((e) => e.tabIndex >= 0)"
@@ -411,7 +415,7 @@ def test_graphs_and_tabs(shown: Shown) -> None:
     assert one(driver, "#part-1 .anchor").is_displayed()
     driver.execute_script("location.hash = '#sample-0-5'")  # A link leads to the other part.
     until(one(driver, "#part-0").is_displayed)
-    assert one(driver, "#part-0 .anchor h3").text.startswith("Anchor: graph 5, ")
+    assert text_of(driver, "#part-0 .anchor h3").startswith("Anchor: graph 5, ")
 
 
 @pytest.mark.slow
@@ -426,10 +430,10 @@ def test_without_labels_data_and_history(browser: "Chrome", tmp_path: Path, monk
     assert every(browser, ".near .mark") == []
     assert every(browser, ".pairs .mark") == []
     assert len(every(browser, ".pairs li")) == 12
-    assert "need not be hidden positives" in one(browser, '[data-text="pairs"]').text
+    assert "need not be hidden positives" in text_of(browser, '[data-text="pairs"]')
     unfold(browser, "map-0")
-    assert "The classes are unknown." in one(browser, '[data-text="map"]').text
-    assert "it is unknown which samples are hidden positives" in one(browser, ".anchor").text
+    assert "The classes are unknown." in text_of(browser, '[data-text="map"]')
+    assert "it is unknown which samples are hidden positives" in text_of(browser, ".anchor")
     assert not one(browser, '[data-choice="run"]').is_displayed()  # There is one run.
     assert complaints(browser) == []
 
@@ -460,7 +464,7 @@ def test_neighbours_have_r_as_a_probability_or_a_rank(
     browser.get((tmp_path / "report.html").as_uri())
     for anchor in (0, 1, *range(2, 300, 29)):
         browser.execute_script("location.hash = arguments[0]", f"#sample-0-{anchor}")
-        until(lambda: one(browser, ".anchor h3").text.startswith(f"Anchor: image {anchor},"))  # noqa: B023
+        until(lambda: text_of(browser, ".anchor h3").startswith(f"Anchor: image {anchor},"))  # noqa: B023
         links = every(browser, ".near a")
         near = [int(samples[int(link.get_attribute("data-place") or -1)]) for link in links]
         r = np.array([(np.mean(groups[anchor] == groups[other])) ** 2 for other in near])
@@ -469,8 +473,8 @@ def test_neighbours_have_r_as_a_probability_or_a_rank(
         # As the page rounds: a byte, and whole per cents.
         wanted = [f"r {share_text(round(255 * each) / 255)}" for each in r]
         assert texts == (wanted if calibrated else [f"r rank {place}" for place in places])
-    assert ("r " in one(browser, ".pairs p").text) == calibrated
-    words = one(browser, '[data-text="inspector"]').text
+    assert ("r " in text_of(browser, ".pairs p")) == calibrated
+    words = text_of(browser, '[data-text="inspector"]')
     assert ("So it is shown as a probability" in words) == calibrated
     assert ("So it is shown as a rank" in words) != calibrated
     assert complaints(browser) == []

@@ -29,7 +29,7 @@ def features_of(count: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=(count, 12)).astype(np.float32)
 
 
-def run_with_r(place: Path, pictures: Path, error: float | None) -> Path:
+def run_with_r(place: Path, pictures: Path, error: float | None, **result: Any) -> Path:
     """A run of `clusters` on the pictures with random features, whose communities are the classes but for one."""
     labels = labels_of(pictures)
     groups = np.repeat(labels[:, None], PARTITIONS, axis=1)
@@ -41,7 +41,7 @@ def run_with_r(place: Path, pictures: Path, error: float | None) -> Path:
         correction="clusters",
         features=features_of(len(labels)),
         labels=labels,
-        result={} if error is None else {"calibration.error": error},
+        result=result if error is None else {"calibration.error": error, **result},
         kept=kept,
     )
 
@@ -176,6 +176,22 @@ def test_damaged_r_is_reported_and_the_map_stays(pictures: Path, tmp_path: Path)
     assert [each["name"] for each in space["pairs"]] == ["pairs of one class, by the labels"]
     assert "what the correction has learnt does not fit" in page
     assert str(tmp_path) not in page
+
+
+def test_the_page_says_what_a_correction_reported(pictures: Path, tmp_path: Path) -> None:
+    said = {"correction.report": "plain: two halves < agree"}
+    place = run_with_r(tmp_path / "run", pictures, 0.1, **said)
+    lines = [
+        {"epoch": epoch, "step": epoch, "correction.removed": 0.1 * epoch, "correction.repeatable": 0.2 * epoch, **said}
+        for epoch in (1, 2, 3)
+    ]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_of(tmp_path / "report.html", place)
+    assert "<dt>clusters, at the end, seed 0</dt><dd>plain: two halves &lt; agree</dd>" in page
+    assert charts_in(page)[-2:] == [
+        "Removed from plain&#x27;s sum over 3 epochs; at the end clusters 0.3",
+        "Agreement of communities over 3 epochs; at the end clusters 0.6",
+    ]
 
 
 def test_calibration_of_an_epoch_has_its_charts(pictures: Path, tmp_path: Path) -> None:

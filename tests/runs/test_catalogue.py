@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
+from pucl.corrections import CORRECTIONS
 from pucl.files import write_json
 from pucl.frameworks.recipes import recipe
 from pucl.runs.catalogue import find_runs
@@ -41,7 +42,7 @@ def test_states(top: Path) -> None:
         "e": "damaged",
         "f": "damaged",
     }
-    assert found["a"].accuracy == ("linear", 0.875)
+    assert found["a"].score == ("linear", 0.875)
     assert "hue" in found["e"].problem
     assert "'retrieval' should be a number" in found["f"].problem
 
@@ -76,6 +77,16 @@ def test_settings_count_whether_given_or_not(
     printed = capsys.readouterr().out
     assert (f"{count} of 6 runs" if count else "no such run") in printed
     assert ("alpha 0.12, c 0.1" in printed) == bool(count)
+
+
+def test_runs_of_every_correction_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for correction in CORRECTIONS:
+        (tmp_path / correction).mkdir()
+        write_json(tmp_path / correction / "config.json", recipe("simclr", "digits", correction=correction).as_json())
+    assert main(["runs", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert f"{len(CORRECTIONS)} of {len(CORRECTIONS)} runs" in printed
+    assert "warm_up 1000, half_life 5000" in printed  # Of ratio, whose tau_plus is none.
 
 
 def test_data_are_known_by_their_last_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -283,7 +283,7 @@ def test_a_rest_of_one_graph_waits(tmp_path: Path) -> None:
 def test_one_graph_is_none_to_compare_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, correction: str) -> None:
     alone = load_graphs("shapes").subset([5])
     monkeypatch.setattr("pucl.graphs.task.load_graphs", lambda *_args, **_kwargs: alone)
-    with pytest.raises(ValueError, match="expected at least 2, got 1"):
+    with pytest.raises(ValueError, match="expected at least 2 samples in the training data, got 1"):
         run(small(correction=correction), tmp_path / "run")
     with pytest.raises(ValueError, match="limit is the number of samples to use: expected at least 2, got 1"):
         limited(load_graphs("shapes"), 1)

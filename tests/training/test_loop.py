@@ -18,7 +18,8 @@ from pucl.images.imageset import ImageSet
 from pucl.images.task import ImageShape
 from pucl.records import DamagedError
 from pucl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from pucl.training.loop import Plan, Training, TrainingStoppedError
+from pucl.training.loop import Training, TrainingStoppedError
+from pucl.training.plan import Plan
 
 
 def make_training(
@@ -161,12 +162,15 @@ def test_too_few_images_for_a_batch() -> None:
     training = make_training()
     few = ImageSet(np.zeros((4, 3, 8, 8), dtype=np.uint8))
     with pytest.raises(
-        ValueError, match="a step takes 6 samples at once: expected at least 6, got 4; choose a smaller batch size"
+        ValueError,
+        match="expected at least 6 samples in the training data, got 4; choose a smaller batch size",
     ):
         Training(training.framework, training.optimiser, few, PUCL(), training.plan)
     one = ImageSet(np.zeros((1, 3, 8, 8), dtype=np.uint8))
     plan = replace(training.plan, keep_rest=True)
-    with pytest.raises(ValueError, match="a step takes 6 samples at once: expected at least 2, got 1$"):
+    with pytest.raises(
+        ValueError, match="a step takes 6 samples at once: expected at least 2 samples in the training data, got 1$"
+    ):
         Training(training.framework, training.optimiser, one, PUCL(), plan)
 
 

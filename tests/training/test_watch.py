@@ -14,7 +14,7 @@ def metrics(floored: float = 0.0, similarity: float = 0.1) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (metrics(floored=0.6), "60% of the anchors are floored"),
+        (metrics(floored=0.6), "at least 60% of the anchors are at the floor and learn nothing"),
         (metrics(similarity=0.995), "mean similarity of 0.9950: the embeddings collapse"),
     ],
 )
@@ -28,7 +28,16 @@ def test_says_once_what_is_wrong(step: dict[str, float], words: str) -> None:
         watch.see(step)
     assert len(said) == 1
     assert words in said[0]
-    assert "Try" in said[0]
+    assert "Try" in said[0] or "raise the temperature" in said[0]
+
+
+def test_the_advice_fits_the_floor() -> None:
+    said: list[str] = []
+    watch = Watch(said.append)
+    for _ in range(WINDOW):
+        watch.see(metrics(floored=0.6), floor=0.1)
+    assert "count their unlabelled mean 0.1 times" in said[0]
+    assert "relative floor" not in said[0]
 
 
 @pytest.mark.parametrize(

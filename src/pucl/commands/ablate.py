@@ -28,7 +28,6 @@ from pucl.commands.options import given, names
 from pucl.config import check_known
 from pucl.paper import ablations, graph_settings
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
-from pucl.paper.table1 import BUDGETS
 from pucl.progress import StatusArea
 from pucl.reports.canvas import write_figures
 from pucl.runs.collection import RUNS
@@ -50,13 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``pucl ablate``."""
     parser.add_argument("subject", metavar="SUBJECT", help=f"what to vary: {', '.join(SUBJECTS)}")
     graphs = ",".join(graph_settings.DATA)
-    data = f"data set (default: cifar10); for graphs several, separated by commas (default: {graphs})"
+    usual = f"{ablations.DATA['small']} with the budget small, otherwise {ablations.USUAL_DATA}"
+    data = f"data set (default: {usual}); for graphs several, separated by commas (default: {graphs})"
     parser.add_argument("--data", metavar="NAME", help=data)
-    budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in BUDGETS.items())
+    budgets = "; ".join(f"{name}: {budget.purpose}" for name, budget in ablations.BUDGETS.items())
     parser.add_argument("--budget", metavar="NAME", help=f"for images, the amount of work (default: small). {budgets}")
     variants = f"for graphs, settings to compare (default: {'; '.join(graph_settings.VARIANTS)})"
     parser.add_argument("--variants", type=partial(names, separator=";"), metavar="NAME;...", help=variants)
-    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: 2, for graphs 3)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds (default: 3; 2 with the budget quick)")
     parser.add_argument("--epochs", type=int, metavar="N", help="for images, passes over the data (default: by budget)")
     add_experiment(parser, out="runs/ablate-SUBJECT, and the budget or epochs that were given")
 
@@ -79,8 +79,7 @@ def _run_images(arguments: argparse.Namespace, out: Path) -> int:
     made = print_table([part], out, arguments)
     picture = out / f"{arguments.subject}.png"
     rows = [row for row in made.results[part.name].rows if row.scores]
-    cells = ablations.cells({row.name: part.rows[row.name] for row in rows}, arguments.subject)
-    draw = partial(DRAW[arguments.subject], rows, cells, subject=part.name)
+    draw = partial(DRAW[arguments.subject], rows, part.rows, subject=part.name)
     say(f"plot:  {write_figures({picture: draw}) or picture}")
     return finish(out, arguments, made.failed)
 

@@ -3,8 +3,8 @@
 Each framework has settings of its own: `pucl compare FRAMEWORK --help` shows them. The data need labels.
 
 Other rows stand beside the corrections: the untrained encoder, and two oracles, whose losses know the labels. The row
-oracle leaves false negatives out, oracle-attract makes positives of them. What a correction can gain lies between plain
-and oracle. tilt-alone is Hard without a prior. Finished runs are not trained again; interrupted runs continue.
+oracle leaves false negatives out, and shows what that can gain; oracle-attract makes positives of them. tilt-alone is
+Hard without a prior. Finished runs are not trained again; interrupted runs continue.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from pucl.commands.naming import name_of_changes
 from pucl.commands.options import names
 from pucl.config import RunConfig
 from pucl.devices import choose_device
+from pucl.evaluation import number_named
 from pucl.frameworks import modality_of
 from pucl.frameworks.recipes import recipe
 from pucl.modality import Modality
@@ -65,8 +66,8 @@ def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
     corrections = f"rows of the table, separated by commas (default: {','.join(rows)})"
     groups["correction"].add_argument("--corrections", type=names, choices=rows, metavar="NAME,...", help=corrections)
     run = groups["run"]
-    yardstick = "number that leads the table and the page, such as linear or clustering_ari (default: retrieval)"
-    run.add_argument("--yardstick", metavar="NAME", default="", help=yardstick)
+    yardstick = "number that leads the table and the page, such as linear, ARI or clustering_ari (default: mAP)"
+    run.add_argument("--yardstick", metavar="NAME", type=number_named, default="", help=yardstick)
     run.add_argument("--seeds", type=int, metavar="N", help=f"number of seeds (default: {DEFAULTS['seeds']})")
     add_workers(run, default="one for each core" if any(each.side_by_side for each in modalities) else "1")
     add_config(run)
@@ -105,9 +106,24 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     say(as_text(compared.rows, yardstick=arguments.yardstick))
     report_failures(compared.failed)
+    for words in plain_at_the_end(compared, out):
+        say(words)
     say(f"\ntable: {out / 'comparison.json'} and comparison.csv\nruns:  {out}/CORRECTION/seed-N, collected in {RUNS}")
     say(f"plots: {draw(compared, base, out, arguments.yardstick)}")
     return finish(out, arguments, compared.failed)
+
+
+def plain_at_the_end(compared: ComparedRows, out: Path) -> list[str]:
+    """A line for each row whose correction corrected nothing in the last epoch of some runs, with the reason of one."""
+    lines = []
+    for name, paths in compared.runs.items():
+        results = [RunDirectory(out / path).result() or {} for path in paths]
+        plain = [str(each["correction.report"]) for each in results if each.get("correction.removed") == 0]
+        if plain:
+            lines.append(
+                f"{name} corrected nothing at the end of {len(plain)} of {len(results)} runs, one says: {plain[0]}"
+            )
+    return lines
 
 
 def draw(compared: ComparedRows, base: RunConfig, out: Path, yardstick: str) -> str:

@@ -132,7 +132,9 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
     for name in found:
         if name not in taken:
             known = ", ".join(option_of(each) for each in sorted(taken)) or "no settings, so remove the option"
-            raise ValueError(f"{option_of(name)} is no setting of {', '.join(corrections)}: expected {known}")
+            having = [correction for correction in CORRECTIONS if name in settings_of(correction)]
+            of = f"; it is a setting of {', '.join(having)}" if having else ""
+            raise ValueError(f"{option_of(name)} is no setting of {', '.join(corrections)}: expected {known}{of}")
     return {
         correction: {name: value for name, value in found.items() if name in settings_of(correction)}
         for correction in corrections

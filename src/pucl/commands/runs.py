@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-HEADER = ["run", "state", "framework", "data", "correction", "settings", "seed", "accuracy", "training"]
+HEADER = ["run", "state", "framework", "data", "correction", "settings", "seed", "score", "training"]
 
 
 def _cells(entry: Entry, top: Path) -> list[str]:
@@ -77,11 +77,12 @@ def _cells(entry: Entry, top: Path) -> list[str]:
     config = entry.config
     if config is None:
         return [path, entry.state, *[""] * (len(HEADER) - 2)]
-    settings = ", ".join(f"{name} {value:g}" for name, value in config.all_settings().items() if value is not False)
-    accuracy = "" if entry.accuracy is None else f"{entry.accuracy[0]} {percent(entry.accuracy[1])}"
+    given = {name: value for name, value in config.all_settings().items() if value is not None and value is not False}
+    settings = ", ".join(f"{name} {value:g}" for name, value in given.items())
+    score = "" if entry.score is None else f"{entry.score[0]} {percent(entry.score[1])}"
     seconds = "" if entry.result is None else duration(entry.result.get("seconds", 0.0))
     about = [config.framework, Path(config.data).name, config.correction, settings, str(config.seed)]
-    return [path, entry.state, *about, accuracy, seconds]
+    return [path, entry.state, *about, score, seconds]
 
 
 def _collect(chosen: Sequence[Entry], top: Path, out: Path) -> str:

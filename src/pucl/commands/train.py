@@ -108,5 +108,12 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [[known[name].name, percent(result[name])] for name in numbers_in([result])]
     if rows:
         say(table([["probe", f"on {modality_of(config).probed_on}"], *rows]))
+    if report := result.get("correction.report"):
+        say(f"{config.correction}, in the last epoch: {report}")
+    if result.get("correction.removed") == 0:
+        say(
+            f"at the end nothing was corrected: more epochs may help, or an encoder that separates classes better; "
+            f"pucl diagnose {out} says what its embeddings show"
+        )
     say(f"everything is in {out}")
     return 0

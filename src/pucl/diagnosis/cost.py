@@ -31,7 +31,7 @@ class Cost:
     Args:
         temperature: Cosines are divided by it.
         share: Share of the gradient on unlabelled samples that pushes false negatives; None without an estimate of r.
-        least: The smallest share by a single partition.
+        least: The smallest share by a single partition, or `share` if that is smaller: it is a mean of squares.
         most: The largest.
         truth: The share by the labels; None without labels.
         floored: Share of anchors that DEB and PUCL would have at the floor, if tau' is the estimated share; None
@@ -89,8 +89,8 @@ def measure_costs(sample: Sample, temperatures: Sequence[float], tau_plus: float
         Cost(
             temperature=temperature,
             share=None if by_r is None else by_r[index],
-            least=min((each[index] for each in by_partition), default=None),
-            most=max((each[index] for each in by_partition), default=None),
+            least=None if by_r is None else min(by_r[index], *(each[index] for each in by_partition)),
+            most=None if by_r is None else max(by_r[index], *(each[index] for each in by_partition)),
             truth=None if by_label is None else by_label[index],
             floored=_floored(sample, rows, temperature, tau_plus),
         )

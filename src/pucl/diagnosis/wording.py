@@ -1,6 +1,7 @@
 """A diagnosis in words."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pucl.diagnosis.cost import Cost
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH = 110
 WORTH = 0.05  # Share of the push from which a correction is worth its trouble.
+FEW_CLASSES = 0.3  # Share of false negatives from which there are two or three groups, which auto may not find.
 
 
 def report(result: "Diagnosis") -> str:
@@ -46,9 +48,10 @@ def advice(share: float | None, cost: Cost, refused: str | None) -> str:
             f"leave the costliest pairs out (`pucl suspects`, then --exclude or groups of the loss): groups are small, "
             f"and auto finds coarser ones in such data; {prior}"
         )
+    few = "" if share < FEW_CLASSES else ", though with two or three groups it may stay plain, and says so"
     return (
         f"train with auto (AutoLoss(temperature={cost.temperature:g}), or pucl train --correction auto): it finds such "
-        f"groups itself and needs no prior; {prior}"
+        f"groups itself and needs no prior{few}; {prior}"
     )
 
 
@@ -65,20 +68,26 @@ def _share(result: "Diagnosis") -> str:
         return f"Share of false negatives: it cannot be told. {capitalised(result.refused or '')}."
     low, high = (percent(end, 1) for end in result.interval)
     used = [level for level in result.levels if level.repeats]
-    numbers = sorted(level.communities for level in used)
+    numbers = [level.communities for level in used]
     best = max(level.agreement for level in used)
     text = (
         f"Share of false negatives: {percent(result.share, 1)} of the unlabelled pairs ({low} to {high}). It rests on "
         f"groups of samples that two halves of them agree on (adjusted Rand index up to {fixed(best)}; 0 is chance). "
-        f"Between {numbers[0]:.0f} and {numbers[-1]:.0f} groups repeat; the interval is over all of these. If classes "
-        f"are meant coarser or finer than that, the share is another."
+        f"{_counts(numbers)} groups repeat; the interval is over all of these. If classes are meant coarser or finer "
+        f"than that, the share is another."
     )
     if result.best_bin is not None:
         text += (
-            f" At most {percent(result.best_bin, 1)} of the pairs are distributed like the views (bbe): less than the "
-            f"share where views are more alike than two samples of one class."
+            f" By the views (bbe) the share is {percent(result.best_bin, 1)}; this is too low if views are more alike "
+            f"than two samples of one class."
         )
     return textwrap.fill(text, WIDTH)
+
+
+def _counts(numbers: Sequence[float]) -> str:
+    """The smallest and the largest of some numbers of groups."""
+    low, high = f"{min(numbers):.0f}", f"{max(numbers):.0f}"
+    return low if low == high else f"Between {low} and {high}"
 
 
 def _costs(result: "Diagnosis") -> str:
@@ -105,7 +114,7 @@ def _right(result: "Diagnosis", truth: "Truth") -> str:
     if truth.calibration_error is not None:
         reading = "may be read as a probability" if result.calibrated else "is a rank and no probability"
         text += (
-            f" The r of single pairs {reading}: its expected calibration error is "
+            f" The r of single pairs, which comes from these groups, {reading}: its expected calibration error is "
             f"{fixed(truth.calibration_error)}, and up to {CALIBRATED:g} counts as calibrated."
         )
     return text

@@ -32,6 +32,16 @@ def known_numbers() -> dict[str, Number]:
     return {record_key(name, key): number for name, probe in PROBES.items() for key, number in probe.numbers.items()}
 
 
+def number_named(name: str) -> str:
+    """The name in records of a number that has this name in tables, such as mAP; any other name is unchanged.
+
+    Example:
+        >>> number_named("map"), number_named("clustering_ari")
+        ('retrieval', 'clustering_ari')
+    """
+    return next((key for key, number in known_numbers().items() if number.short.lower() == name.lower()), name)
+
+
 def numbers_in(records: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names of the numbers that some of these records have, in the order of tables."""
     present = set().union(*records)
@@ -54,6 +64,7 @@ __all__ = [
     "folded",
     "known_numbers",
     "measure",
+    "number_named",
     "numbers_in",
     "record_key",
     "svm_on_splits",

@@ -1,7 +1,7 @@
 """What classifiers on frozen embeddings have in common.
 
 All are used alike: ``classifier.fit(features, labels).score(features, labels)``. Features and labels are arrays or
-tensors. Labels are integers from 0; some may be missing.
+tensors. Labels are integers from 0; numbers may be skipped.
 """
 
 from collections.abc import Callable

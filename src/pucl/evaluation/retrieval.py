@@ -102,7 +102,7 @@ def rank_neighbours(features: Features, labels: Labels, queries: NDArray[np.inte
 
 
 def rank_items(queries: Features, items: Features, relevant: NDArray[np.bool_]) -> Ranking:
-    """Rank items by their cosine to each query, where it is known which items are relevant; see `rank`.
+    """Rank items by their cosine to each query, where it is known which items are relevant; see `rank_neighbours`.
 
     Args:
         queries: Embeddings, [query, dim].

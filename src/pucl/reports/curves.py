@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pucl.estimation.communities import REPEATABLE
 from pucl.evaluation import PROBES
 from pucl.evaluation.probe import LEADING
 from pucl.reports.canvas import TAU, add_title, as_png, as_svg, colours_of, new_figure
@@ -46,6 +47,15 @@ METRICS = (
     Metric("tau_plus", f"{TAU}, share of hidden positives", "as the correction assumes", from_zero=True),
     Metric("positive_similarity", "Similarity to the positive", "mean cosine"),
     Metric("unlabelled_similarity", "Similarity to the unlabelled", "mean cosine; 1 means collapse"),
+    Metric(
+        "correction.removed", "Removed from plain's sum", "by a correction that learns", percent=True, from_zero=True
+    ),
+    Metric(
+        "correction.repeatable",
+        "Agreement of communities",
+        f"{REPEATABLE} is needed to begin",
+        from_zero=True,
+    ),
     Metric("calibration.error", "Calibration error of r", "expected, by the labels; 0 is perfect", from_zero=True),
 )
 
@@ -58,7 +68,9 @@ def curves_of(histories: Sequence[Sequence[History]], *, cosines: bool = True) -
         cosines: Whether similarities are cosines. Without a temperature they are inner products.
     """
     monitored = [
-        Metric(name, capitalised(probe.numbers[LEADING].name), "of training samples that are held out", percent=True)
+        Metric(
+            name, capitalised(probe.numbers[LEADING].name), "of training samples, a fifth of each class", percent=True
+        )
         for name, probe in PROBES.items()
         if probe.monitored
     ]

@@ -35,7 +35,7 @@ class Entry:
     collection: Collection | None = None
 
     @property
-    def accuracy(self) -> tuple[str, float] | None:
+    def score(self) -> tuple[str, float] | None:
         """The first number of a probe, by its name in the result; None if there is none."""
         result = self.result or {}
         return next(((name, result[name]) for name in numbers_in([result])), None)

@@ -29,7 +29,11 @@ Calibration = TypedDict(
 """How good the r of a learning correction was; see `pucl.training.calibration`."""
 
 
-class RunResult(Calibration, total=False):
+Learnt = TypedDict("Learnt", {"correction.report": str}, total=False)
+"""What a learning correction said about itself at the end of an epoch."""
+
+
+class RunResult(Calibration, Learnt, total=False):
     """The result of a finished run; it also holds the numbers of its probes, and may hold more."""
 
     seconds: Required[float]
@@ -44,7 +48,7 @@ class RunResult(Calibration, total=False):
     warnings: list[str]
 
 
-class EpochMetrics(Calibration, total=False):
+class EpochMetrics(Calibration, Learnt, total=False):
     """The metrics of one epoch; it may also hold numbers of probes, and more."""
 
     epoch: Required[int]

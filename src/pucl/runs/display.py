@@ -67,12 +67,14 @@ class Display:
         """Show the position of the training after a step; see `pucl.training.loop.Training.position`."""
         if self.area:
             share = metrics["step"] / metrics["steps"]
-            self.area.show(lambda: bar_lines([(self.label.rstrip(), share, f"{share:4.0%}  {describe(metrics)}")]))
+            row = self.label.rstrip(), share, f"{share:4.0%}  {describe(metrics)}"
+            self.area.show(lambda: bar_lines([row], below=metrics.get("correction.report", "")))
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
-        """Print the metrics of an epoch, unless the training is shown live."""
+        """Print the metrics of an epoch and what the correction believes, unless the training is shown live."""
         if self.area and not self.area.live:
-            self.area.say(self.label + describe(metrics))
+            report = metrics.get("correction.report")
+            self.area.say(self.label + describe(metrics) + (f"\n  {report}" if report else ""))
 
     def __enter__(self) -> "Display":
         return self
@@ -120,7 +122,7 @@ class ProgressWriter(Display):
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
         """Remember the metrics of an epoch; the next epoch begins without a loss."""
-        names = (*POSITION, "loss", "floored", *known_numbers())
+        names = (*POSITION, "loss", "floored", "correction.removed", *known_numbers())
         self.known.update({name: metrics[name] for name in names if name in metrics})
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -146,6 +148,8 @@ def describe(metrics: Mapping[str, Any]) -> str:
         words.append(f"{duration(metrics['seconds_left'])} left")
     if "loss" in metrics:
         words += [f"loss {metrics['loss']:.4f}", f"floored {metrics['floored']:.0%}"]
+    if "correction.removed" in metrics:
+        words.append(f"removed {metrics['correction.removed']:.0%}")
     words += [f"{number.short} {metrics[name]:.1%}" for name, number in known_numbers().items() if name in metrics]
     if "samples_per_second" in metrics:
         words.append(f"{metrics['samples_per_second']:.0f} {metrics.get('unit', 'samples')}/s")

@@ -121,6 +121,8 @@ def _finished_before(jobs: Sequence[Job], out: Path, resources: Resources, displ
             display.say(f"{counted(reused.collected, 'run')} there only in {RUNS}, without an encoder: run again")
     if processes.world_size() > 1:
         return {}
+    for damaged in _damaged_collection(out):
+        display.say(f"{damaged}; runs that are only there are run again")
     done = _finished(jobs, out, same_data)
     if done:
         display.say(f"{len(done)} of {len(jobs)} runs are finished already")
@@ -182,6 +184,15 @@ def _collect(out: Path, finished: Sequence[Job], display: Display) -> None:
             display.say(f"{name} is left out of the collection: {error}")
     if runs:
         write_collection(out, {path: run for path, run in runs.items() if run.result is not None})
+
+
+def _damaged_collection(out: Path) -> list[ValueError]:
+    """What is damaged in the collection of an earlier call."""
+    try:
+        collection = open_collection(out)
+    except ValueError as error:
+        return [error]
+    return [] if collection is None else list(collection.damaged)
 
 
 def _collection_in(out: Path) -> Collection | None:

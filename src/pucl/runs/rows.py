@@ -75,7 +75,7 @@ def make_row(
     return TableRow(
         name=name,
         correction=correction,
-        tau_plus=runs[0].get("tau_plus") if trained and correction not in ORACLES else None,
+        tau_plus=_mean_tau_plus(runs) if trained and correction not in ORACLES else None,
         scores={name: Spread.of([100 * run[name] for run in runs]) for name in numbers},
         by_seed={name: tuple(100 * run[name] for run in runs) for name in numbers},
         differences={
@@ -91,6 +91,12 @@ def make_row(
         seeds=tuple(results),
         failed=tuple(failed),
     )
+
+
+def _mean_tau_plus(runs: Sequence[Mapping[str, Any]]) -> float | None:
+    """The mean of tau' over the runs: a correction that learns has another one in each; None if none has it."""
+    found = [run["tau_plus"] for run in runs if "tau_plus" in run]
+    return sum(found) / len(found) if found else None
 
 
 def numbers_of(rows: Sequence[TableRow], yardstick: str = "") -> list[str]:

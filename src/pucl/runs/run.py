@@ -20,8 +20,9 @@ from pucl.runs.loggers import Loggers
 from pucl.runs.posterior import kept_state
 from pucl.runs.trained import need_safetensors, save_weights
 from pucl.training.framework import Framework
-from pucl.training.loop import Plan, Training, TrainingStoppedError
+from pucl.training.loop import Training, TrainingStoppedError
 from pucl.training.optimisers import make_optimiser
+from pucl.training.plan import Plan
 
 KEPT = ("loss", "floored", "tau_plus", "positive_similarity", "unlabelled_similarity", "samples_per_second")
 """Metrics of the last epoch that the result repeats."""
@@ -125,8 +126,8 @@ def train(
     if log.resume(training):
         display.say(f"resuming at step {training.step} of {training.steps}")
     elif config.correction not in (PLAIN, *ORACLES):
-        reason = framework.never_ready(training.steps, config.batch_size)
-        if reason:
+        never = framework.never_ready(training.steps, config.batch_size)
+        if reason := never or training.correction.never_corrects(config.epochs):
             warn(reason)
     monitor = task.monitor(framework) if config.monitor else None
     unit = modality_of(config).name
@@ -139,14 +140,14 @@ def train(
                 raise stop.exception(f"saved at step {training.step} of {training.steps}; --resume continues")
             if time.monotonic() - log.saved > checkpoint_seconds:
                 log.save(training)
-            display.step(training.position() | {"unit": unit})
+            display.step(training.position() | _sentence(training) | {"unit": unit})
 
         try:
             for metrics in training.run(after_step):
                 if monitor is not None and _monitored(metrics["epoch"], config):
                     metrics.update(monitor())
-                log.history.append(metrics | _reliability_curve(training))
-                display.epoch(metrics | {"unit": unit})
+                log.history.append(metrics | _sentence(training) | _reliability_curve(training))
+                display.epoch(log.history[-1] | {"unit": unit})
                 loggers.epoch(metrics)
         except ValueError as error:
             log.save_metrics()
@@ -167,8 +168,12 @@ def _learnt(training: Training[Any], task: Task, last: dict[str, Any]) -> dict[s
     if training.learnt is None:
         return {}
     found = {name: last[name] for name in last if name.startswith(("correction.", "calibration."))}
-    found["correction_report"] = training.learnt.report().sentence
     return found | {"kept": kept_state(training.learnt, len(task.samples), task.labels, task.embedded)}
+
+
+def _sentence(training: Training[Any]) -> dict[str, Any]:
+    """What the correction said about itself when the last epoch ended."""
+    return {"correction.report": training.report.sentence} if training.report.sentence else {}
 
 
 def _reliability_curve(training: Training[Any]) -> dict[str, Any]:
@@ -244,8 +249,8 @@ def _finished_before(
     """The result of a finished run; None if there is work left. Raise if the run exists and must not be resumed."""
     finished = processes.from_first(directory.result)
     if processes.from_first(lambda: directory.begun) and not (resume or processes.restarted()):
-        state = "unfinished run: continue it" if finished is None else "finished run: return its result"
-        raise ValueError(f"{directory.path} holds a {state} with --resume, or choose another directory with --out")
+        state = "an unfinished run: continue it" if finished is None else "a finished run: return its result"
+        raise ValueError(f"{directory.path} holds {state} with --resume, or choose another directory with --out")
     if finished is not None and "data" in finished:
         check_same_data(directory, finished["data"], fingerprint(config, open_data(config, root)))
     return finished
@@ -274,5 +279,5 @@ def _resumable(directory: RunDirectory) -> Iterator[None]:
 
 
 def _monitored(epoch: float, config: RunConfig) -> bool:
-    """Whether kNN is evaluated after this epoch: `monitor` times in a training, evenly, and at the end."""
+    """Whether the training set is probed after this epoch: `monitor` times in a training, evenly, and at the end."""
     return int(epoch * config.monitor / config.epochs) > int((epoch - 1) * config.monitor / config.epochs)

@@ -27,7 +27,7 @@ def measure_calibration(
     found = Reliability.empty(labels.device)
     for pairs in pairs_of_step:
         reading = state.read(pairs)
-        for comparison in pairs.comparisons():
+        for comparison in pairs.measured().comparisons():
             hidden = reading.hidden(comparison)
             if hidden is not None:
                 shown = (hidden > 0) & _known(comparison)

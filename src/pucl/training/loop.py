@@ -13,20 +13,20 @@ from torch import nn
 
 from pucl import processes
 from pucl.contrast import knowledge
-from pucl.contrast.compat import Compat, outcome_as_published
+from pucl.contrast.compat import outcome_as_published
 from pucl.contrast.correction import Correction, StateReport
-from pucl.contrast.loss import ObjectiveName, Outcome, outcome_of
-from pucl.contrast.objective import Floor
-from pucl.contrast.pairs import Pairs
+from pucl.contrast.loss import Outcome, outcome_of
+from pucl.contrast.pairs import Pairs, without_bound
 from pucl.corrections import Plain
-from pucl.devices import Precision, denormals_flushed, seed_draws
+from pucl.devices import denormals_flushed, seed_draws
 from pucl.estimation.calibration import Reliability
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import end_epoch, learn, settle_together
 from pucl.training.calibration import calibration_metrics, measure_calibration
 from pucl.training.checkpoint import TrainingState
 from pucl.training.framework import Batch, Framework
-from pucl.training.optimisers import Schedule, schedule
+from pucl.training.optimisers import schedule
+from pucl.training.plan import Plan
 from pucl.training.watch import Watch
 
 _Samples = TypeVar("_Samples")
@@ -46,57 +46,6 @@ class SampleSet(Protocol[_Samples_co]):
 
 class TrainingStoppedError(ValueError):
     """The training cannot continue. The last checkpoint is kept."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The settings of a training loop.
-
-    Args:
-        epochs: Passes over the data.
-        batch_size: Samples per step, of all processes together.
-        learning_rate: The highest learning rate.
-        schedule: The learning rate over time; see `pucl.training.optimisers.schedule`.
-        warmup_epochs: Epochs in which the learning rate rises from 0.
-        clip: Clip gradients to this norm; None: off.
-        seed: Seed of order, views and draws. The same seed gives the same training.
-        floor: Smallest value of the estimate over negatives; see `pucl.contrast.objective.Floor`.
-        precision: Number format of encoder and head. Losses are always computed in float32.
-        keep_rest: Whether an epoch ends with a smaller batch of the remaining samples, at least two for each process,
-            as is usual for graphs. Otherwise an epoch leaves these samples out.
-        compat: Use the loss as its authors published it; see `pucl.contrast.compat`.
-    """
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    schedule: Schedule = "constant"
-    warmup_epochs: int = 0
-    clip: float | None = None
-    seed: int = 0
-    objective: ObjectiveName = "infonce"
-    floor: Floor = "temperature"
-    precision: Precision = "float32"
-    keep_rest: bool = False
-    compat: Compat | None = None
-
-    def __post_init__(self) -> None:
-        check_plan(self.epochs, self.batch_size, self.clip)
-
-    def steps_per_epoch(self, samples: int) -> int:
-        """Number of steps of an epoch, given the number of samples."""
-        rest = self.keep_rest and samples % self.batch_size >= 2 * processes.world_size()
-        return samples // self.batch_size + int(rest)
-
-
-def check_plan(epochs: int, batch_size: int, clip: float | None) -> None:
-    """Refuse impossible values of a plan; see `Plan`."""
-    if clip is not None and not 0 < clip < math.inf:
-        raise ValueError(f"clip is the largest norm that a gradient may have: expected above 0, got {clip}")
-    if epochs < 1:
-        raise ValueError(f"epochs is the number of passes over the data: expected at least 1, got {epochs}")
-    if batch_size < 2:
-        raise ValueError(f"batch_size is the number of samples in a step: expected at least 2, got {batch_size}")
 
 
 @dataclass
@@ -156,7 +105,8 @@ class Training(Generic[_Samples]):
             least = 2 * processes.world_size() if plan.keep_rest else plan.batch_size
             advice = "" if plan.keep_rest else "; choose a smaller batch size"
             raise ValueError(
-                f"a step takes {plan.batch_size} samples at once: expected at least {least}, got {len(data)}{advice}"
+                f"a step takes {plan.batch_size} samples at once: expected at least {least} samples in the training "
+                f"data, got {len(data)}{advice}"
             )
         if plan.batch_size < 2 * processes.world_size():
             needed = f"2 samples for each of {processes.world_size()}"
@@ -191,7 +141,7 @@ class Training(Generic[_Samples]):
         self.tally = Tally()
         self.calibration: Reliability | None = None  # Of the correction's r, in the last step of the last epoch.
         self._speed = math.inf
-        self._report = StateReport()  # What the correction reported when the last epoch ended.
+        self.report = StateReport()  # What the correction reported when the last epoch ended.
         self._order, self._order_of = torch.empty(0, dtype=torch.int64), -1
 
     def state(self) -> TrainingState:
@@ -261,9 +211,7 @@ class Training(Generic[_Samples]):
             seen += self.advance()
             self._speed = seen / (time.monotonic() - started)
             if self.step % self.steps_per_epoch == 0:
-                metrics = self.position() | {
-                    f"correction.{name}": value for name, value in self._report.numbers.items()
-                }
+                metrics = self.position()
                 if self.calibration is not None:
                     metrics |= calibration_metrics(self.calibration)
                 self.tally = Tally()
@@ -273,7 +221,7 @@ class Training(Generic[_Samples]):
             after_step()
 
     def position(self) -> dict[str, float]:
-        """The position of the training, and the means of this epoch so far."""
+        """The position of the training, the means of this epoch so far, and what the correction last reported."""
         left = (self.steps - self.step) * min(self.plan.batch_size, len(self.data) / self.steps_per_epoch)
         return {
             "epoch": math.ceil(self.step / self.steps_per_epoch),
@@ -284,6 +232,7 @@ class Training(Generic[_Samples]):
             "samples_per_second": self._speed,
             "seconds_left": left / self._speed,
             **self.tally.means(),
+            **{f"correction.{name}": value for name, value in self.report.numbers.items()},
         }
 
     def advance(self) -> int:
@@ -305,7 +254,8 @@ class Training(Generic[_Samples]):
                 metrics = _metrics(loss.detach(), [outcome for _, outcome in settled])
                 self._descend(loss, metrics["loss"])
                 self.tally.add(metrics)
-                self.watch.see(metrics, cosines=all(pairs.lowest != -math.inf for pairs in all_pairs))
+                cosines = not any(without_bound(pairs.lowest) for pairs in all_pairs)
+                self.watch.see(metrics, floor=settled[0][1].floor, cosines=cosines)
                 if self.learnt is not None and ready:
                     if self.truth is not None and (self.step + 1) % self.steps_per_epoch == 0:
                         self.calibration = measure_calibration(self.learnt, all_pairs, self.truth)
@@ -313,7 +263,7 @@ class Training(Generic[_Samples]):
             self.framework.commit()
             self.step += 1
             if self.learnt is not None and self.step % self.steps_per_epoch == 0:
-                self._report = end_epoch(self.learnt, together=processes.world_size() > 1)
+                self.report = end_epoch(self.learnt, together=processes.world_size() > 1)
         return batch.whole
 
     def _use_knowledge(self, pairs: Pairs) -> Pairs:

@@ -3,10 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from pucl.contrast.objective import Floor
+from pucl.floored import MOST, floored_message
 from pucl.training.checkpoint import WatchState
 
 WINDOW = 50  # Steps that are averaged before a warning; single steps vary too much.
-FLOORED = 0.5  # Share of floored anchors above which the correction does more harm than good.
 COLLAPSED = 0.99  # Mean similarity of unrelated samples above which all embeddings are the same.
 
 
@@ -34,24 +35,20 @@ class Watch:
         self.said = set(state["said"])
         self._steps = deque(state["steps"], maxlen=WINDOW)
 
-    def see(self, metrics: Mapping[str, float], *, cosines: bool = True) -> None:
+    def see(self, metrics: Mapping[str, float], *, floor: Floor = "temperature", cosines: bool = True) -> None:
         """Add the metrics of one step, and warn if the mean of the last steps is bad.
 
         Args:
             metrics: Has floored, tau_plus and unlabelled_similarity.
+            floor: The floor of the loss.
             cosines: Whether similarities are cosines. Inner products have no bound, so they cannot show a collapse.
         """
         self._steps.append(metrics)
         if len(self._steps) < WINDOW:
             return
         floored, similarity = self._mean("floored"), self._mean("unlabelled_similarity")
-        if floored > FLOORED:
-            self._once(
-                "floored",
-                f"{floored:.0%} of the anchors are floored, so they learn nothing from unlabelled samples: the "
-                f"share of hidden positives, tau' = {metrics['tau_plus']:.3f}, is too large for these similarities. "
-                f"Try a smaller alpha (or tau_plus), a higher temperature, or --floor 0.1",
-            )
+        if floored > MOST:
+            self._once("floored", floored_message(floored, metrics["tau_plus"], floor))
         if cosines and similarity > COLLAPSED:
             self._once(
                 "collapsed",

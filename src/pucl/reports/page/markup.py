@@ -61,7 +61,18 @@ def facts(group: Group) -> str:
         items.append(f'<div class="wide"><dt>Command</dt><dd><code>{escape(group.command)}</code></dd></div>')
     if group.note:
         items.append(f'<div class="wide"><dt>Note</dt><dd>{escape(group.note)}</dd></div>')
+    items += [
+        f'<div class="wide"><dt>{escape(name)}, at the end, seed {seed}</dt><dd>{escape(sentence)}</dd></div>'
+        for name, seed, sentence in corrections_said(group)
+    ]
     return f'<dl class="facts">{"".join(items)}</dl>'
+
+
+def corrections_said(group: Group) -> list[tuple[str, int, str]]:
+    """Row, seed and sentence: what corrections that learn reported when the training of their first seed ended."""
+    firsts = ((row.summary.name, row.runs[0]) for row in group.rows if row.runs)
+    found = ((name, run.config.seed, (run.result or {}).get("correction.report")) for name, run in firsts)
+    return [(name, seed, sentence) for name, seed, sentence in found if sentence]
 
 
 def table(group: Group) -> str:

@@ -76,7 +76,7 @@ def pair_lists(
         def same_class(rows: slice) -> torch.Tensor:
             return known[rows, None] == known
 
-        about = "These pairs are of one class, by the labels."
+        about = "These pairs are of one class, by the labels: r is 1 for them, and 0 for all others."
         lists.append(_pair_list(base, "pairs of one class, by the labels", about, same_class, probability=False))
     if not lists:
         about = (
