@@ -1,4 +1,4 @@
-# Each of these works on a fresh machine with Python 3.11 or later: it makes a virtual environment and installs the pins.
+# Each of these works on a fresh machine with Python 3.11.4 or later: it makes a virtual environment and installs the pins.
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin

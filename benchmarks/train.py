@@ -34,8 +34,9 @@ from pucl.images.imageset import ImageSet
 from pucl.images.task import ImageShape
 from pucl.shapes import Float, Tensor
 from pucl.texts import counted, table
-from pucl.training.loop import Plan, Training
+from pucl.training.loop import Training
 from pucl.training.optimisers import make_optimiser
+from pucl.training.plan import Plan
 
 SEED = 0
 BATCHES = 4  # Size of the data set; more images would only take longer to generate.

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pucl.commands.experiments import add_experiment, finish, print_table
-from pucl.config import PLAIN, check_known, check_once
+from pucl.config import PLAIN
 from pucl.texts import say
-from study.command import command_line, exit_code_of, parser_of
+from study.command import command_line, exit_code_of, names_of, parser_of
 from study.plan import ROWS, SUBJECTS, best_temperatures, choice_part, final_part
 
 
@@ -24,9 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--parts", default=",".join(SUBJECTS), metavar="NAME,...", help=f"some of {', '.join(SUBJECTS)} (default: all)"
     )
-    parser.add_argument(
-        "--rows", default=",".join(ROWS), metavar="NAME,...", help="some of the rows, plain included (default: all)"
-    )
+    known = f"some of {', '.join(ROWS)}; plain included (default: those of the part, nearly always all)"
+    parser.add_argument("--rows", metavar="NAME,...", help=known)
     add_experiment(parser, out="runs/study")
     parsed = parser.parse_args(arguments)
     parsed.command_line = command_line("study", arguments)
@@ -34,23 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    rows, parts = ([name for name in given.split(",") if name] for given in (arguments.rows, arguments.parts))
-    check_once("rows are the methods to compare", rows)
-    check_once("parts are frameworks with data", parts)
-    for part in parts:
-        check_known("part", part, SUBJECTS)
-    for row in rows:
-        check_known("row", row, ROWS)
-    if PLAIN not in rows:
+    parts = names_of(arguments.parts, "part", SUBJECTS)
+    rows = [] if arguments.rows is None else names_of(arguments.rows, "row", ROWS)
+    if rows and PLAIN not in rows:
         raise ValueError(f"all rows are compared with {PLAIN}: expected it among the rows, got {', '.join(rows)}")
     subjects = [SUBJECTS[part] for part in parts]
     out = arguments.out or Path("runs/study")
-    best: dict[str, Mapping[str, float | None]] = {subject.name: dict.fromkeys(rows) for subject in subjects}
+    rows_of = {subject.name: rows or subject.rows for subject in subjects}
+    best: dict[str, Mapping[str, float | None]] = {name: dict.fromkeys(chosen) for name, chosen in rows_of.items()}
     failed = []
     if tempered := [subject for subject in subjects if subject.reference_temperature is not None]:
         say("First the temperatures, chosen on validation images:")
-        choice = print_table([choice_part(subject, rows) for subject in tempered], out / "choice", arguments)
-        best |= {subject.name: best_temperatures(choice, subject.name, rows) for subject in tempered}
+        parts_of_choice = [choice_part(subject, rows_of[subject.name]) for subject in tempered]
+        choice = print_table(parts_of_choice, out / "choice", arguments)
+        best |= {subject.name: best_temperatures(choice, subject.name, rows_of[subject.name]) for subject in tempered}
         failed += choice.failed
         say("\nThen the rows, on test images:")
     final = print_table([final_part(subject, best[subject.name]) for subject in subjects], out / "rows", arguments)

@@ -17,24 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pucl.config import check_known
+from pucl.config import UNTRAINED, check_known
 from pucl.data.root import data_root
 from pucl.diagnosis.diagnose import TEMPERATURE, diagnose
 from pucl.diagnosis.sources import Source, read_source
 from pucl.files import check_folder, write_json
 from pucl.frameworks.recipes import recipe
+from pucl.paper.table1 import SHORT_SIMCLR
 from pucl.progress import StatusArea
 from pucl.runs.display import Display
 from pucl.runs.run import run
 from pucl.runs.tables import origin
 from pucl.text.registry import load_texts
 from pucl.texts import percent, say, table
+from study import plan
 from study.command import command_line, exit_code_of, parser_of
 
 LISTED = 100  # Suspects whose labels are compared.
 TEXTS = 5_000  # Texts that are embedded.
-FASHION: dict[str, Any] = {"recipe": "small", "image_size": 14, "limit": 2000, "epochs": 40, "width": 16}
-PHOTOGRAPHS: dict[str, Any] = {"recipe": "small", "limit": 5000, "epochs": 5, "width": 16}
+FASHION: dict[str, Any] = {"recipe": "small"} | plan.SUBJECTS["simclr-fashion-mnist"].changes
+PHOTOGRAPHS: dict[str, Any] = {"recipe": "small"} | SHORT_SIMCLR | {"limit": 5000, "epochs": 5, "width": 16}
 GRAPHS: dict[str, Any] = {"epochs": 20}
 
 
@@ -61,7 +63,8 @@ class Case:
     @property
     def name(self) -> str:
         """A name that distinguishes it from the others."""
-        changes = [f"{name[0]}{self.settings[name]:g}" for name in ("temperature", "seed") if name in self.settings]
+        told = ("seed",) if self.row == UNTRAINED else ("temperature", "seed")
+        changes = [f"{name[0]}{self.settings[name]:g}" for name in told if name in self.settings]
         return "-".join([self.data, *filter(None, [self.classes]), self.framework.lower(), self.row, *changes])
 
 
@@ -76,13 +79,13 @@ CASES = {
     for case in (
         *_trained("digits", range(5), (0, 1, 2), temperature=0.5),
         *_trained("digits", range(4), (0, 1), temperature=0.2),
-        *_trained("digits", (0, 1), (0,), row="untrained"),
+        *_trained("digits", (0, 1), (0,), row=UNTRAINED),
         *_trained("digits", (0,), (), framework="moco", temperature=0.2),
-        *_trained("fashion-mnist", (0, 2), (0,), **FASHION, temperature=0.5),
-        *_trained("fashion-mnist", (1, 3), (1,), **FASHION, temperature=0.2),
-        *_trained("fashion-mnist", (0, 1), (0,), **FASHION, row="untrained"),
-        *_trained("cifar10", (0, 1), (0,), **PHOTOGRAPHS, temperature=0.5),
-        *_trained("cifar100", (0,), (), **PHOTOGRAPHS, temperature=0.5),
+        *_trained("fashion-mnist", (0, 2), (0,), **(FASHION | {"temperature": 0.5})),
+        *_trained("fashion-mnist", (1, 3), (1,), **(FASHION | {"temperature": 0.2})),
+        *_trained("fashion-mnist", (0, 1), (0,), **FASHION, row=UNTRAINED),
+        *_trained("cifar10", (0, 1), (0,), **(PHOTOGRAPHS | {"temperature": 0.5})),
+        *_trained("cifar100", (0,), (), **(PHOTOGRAPHS | {"temperature": 0.5})),
         *_trained("ENZYMES", (0,), (), framework="infograph", **GRAPHS),
         *_trained("PTC_MR", (0,), (), framework="infograph", **GRAPHS),
         Case(data="clinc150", framework="MiniLM", classes="intents", tuned=True),

@@ -6,6 +6,8 @@ from typing import Any
 
 from pucl.config import ORACLE, PLAIN, UNTRAINED, RunConfig, SettingValue
 from pucl.frameworks.recipes import recipe
+from pucl.paper import ablations
+from pucl.paper.table1 import SHORT_SIMCLR
 from pucl.runs.tables import Part, Table, configure_row
 
 ROWS: dict[str, dict[str, SettingValue]] = {
@@ -32,13 +34,21 @@ ROWS: dict[str, dict[str, SettingValue]] = {
 For other numbers of classes see `with_classes`.
 """
 
+NO_HARM = (PLAIN, "clusters", "auto", "auto-shuffled", ORACLE, "oracle-attract")
+"""The rows where the oracle led plain in retrieval at no size: does auto do harm where there is nothing to win?"""
+
 TEMPERATURES = (0.1, 0.2, 0.5, 1.0)
 """What the temperature of each row is chosen from, where similarities are divided by one."""
 
 YARDSTICK = "retrieval"
 
 
-def with_classes(classes: int) -> dict[str, dict[str, SettingValue]]:
+def with_epochs(epochs: int) -> dict[str, dict[str, SettingValue]]:
+    """Settings of the row that waits before it corrects: a third of the epochs, as on digits and by its authors."""
+    return {"glofnd": {"wait": epochs // 3}}
+
+
+def with_classes(classes: int, epochs: int) -> dict[str, dict[str, SettingValue]]:
     """Settings of the rows that need a prior or a number of clusters, for equally many samples of each class.
 
     PUCL's alpha is a fifth above the prior, as the paper's 0.12 is for ten classes.
@@ -50,7 +60,7 @@ def with_classes(classes: int) -> dict[str, dict[str, SettingValue]]:
         "pucl-stopped": {"alpha": 1.2 * prior},
         "hard": {"tau_plus": prior},
         "bcl": {"tau_plus": prior},
-        "glofnd": {"dropped": prior},
+        "glofnd": {"dropped": prior, **with_epochs(epochs)["glofnd"]},
         "clusters-kmeans": {"k": classes},
     }
 
@@ -66,6 +76,7 @@ class Subject:
         recipe: The recipe that the settings start from; None for that of a first look.
         changes: Changes to the recipe.
         settings: Changes to the settings of `ROWS`, by row.
+        rows: The rows that are trained.
     """
 
     framework: str
@@ -74,6 +85,7 @@ class Subject:
     recipe: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
+    rows: Sequence[str] = tuple(ROWS)
 
     @property
     def name(self) -> str:
@@ -95,12 +107,31 @@ class Subject:
         return temperature
 
 
-# Small images leave time for many epochs, and with epochs false negatives cost more.
-FASHION: dict[str, Any] = {
-    "recipe": "small",
-    "changes": {"image_size": 14, "limit": 2000, "epochs": 40, "width": 16},
+SMALL = ablations.BUDGETS["small"]
+IMAGES, EPOCHS, SIDE_OF_FASHION = (SMALL.changes[name] for name in ("limit", "epochs", "image_size"))
+EPOCHS_OF_GRAPHS, SIDE_OF_CIFAR = 20, 16
+
+
+def small_images(framework: str, *, side: int, images: int = IMAGES, epochs: int = EPOCHS) -> dict[str, Any]:
+    """The recipe and its changes for few small images, as the ablations have them.
+
+    A queue has fewer keys than there are images, as on digits: otherwise every anchor would meet itself in it.
+    """
+    own: dict[str, dict[str, Any]] = {
+        "simclr": SHORT_SIMCLR,
+        "moco": {"queue_size": 1 << (images.bit_length() - 1)},
+        "cmc": {},
+    }
+    size = {"image_size": side, "limit": images, "epochs": epochs}
+    return {"recipe": SMALL.recipe, "changes": own[framework] | SMALL.changes | size}
+
+
+SIZES_OF_CIFAR10 = {"simclr": (2000, 40), "moco": (1000, 80), "cmc": (2000, 40)}
+"""Images and epochs at which the oracle led plain in retrieval by most, by `study.size`. On CIFAR100 it did at none."""
+
+GRAPHS: dict[str, Any] = {  # Table 2 has the SVM.
+    "changes": {"epochs": EPOCHS_OF_GRAPHS, "probes": "retrieval,clustering,fewshot,linear,knn"}
 }
-GRAPHS: dict[str, Any] = {"changes": {"probes": "retrieval,clustering,fewshot,linear,knn"}}  # Table 2 has the SVM.
 CLASSES_OF_GRAPHS = {"PTC_MR": 2, "ENZYMES": 6, "DD": 2, "REDDIT-BINARY": 2}
 
 SUBJECTS = {
@@ -108,10 +139,40 @@ SUBJECTS = {
     for subject in (
         Subject(framework="simclr", data="digits", seeds=5),
         Subject(framework="moco", data="digits", seeds=5),
-        Subject(framework="simclr", data="fashion-mnist", seeds=5, **FASHION),
-        Subject(framework="moco", data="fashion-mnist", seeds=5, **FASHION),
         *(
-            Subject(framework="infograph", data=data, seeds=10, settings=with_classes(classes), **GRAPHS)
+            Subject(
+                framework=framework,
+                data="fashion-mnist",
+                seeds=5,
+                settings=with_epochs(EPOCHS),
+                **small_images(framework, side=SIDE_OF_FASHION),
+            )
+            for framework in ("simclr", "moco")
+        ),
+        *(
+            Subject(
+                framework=framework,
+                data="cifar10",
+                seeds=3,
+                settings=with_classes(10, epochs),
+                **small_images(framework, side=SIDE_OF_CIFAR, images=images, epochs=epochs),
+            )
+            for framework, (images, epochs) in SIZES_OF_CIFAR10.items()
+        ),
+        *(
+            Subject(
+                framework=framework,
+                data="cifar100",
+                seeds=3,
+                rows=NO_HARM,
+                **small_images(framework, side=SIDE_OF_CIFAR),
+            )
+            for framework in SIZES_OF_CIFAR10
+        ),
+        *(
+            Subject(
+                framework="infograph", data=data, seeds=10, settings=with_classes(classes, EPOCHS_OF_GRAPHS), **GRAPHS
+            )
             for data, classes in CLASSES_OF_GRAPHS.items()
         ),
     )
@@ -135,12 +196,15 @@ def choice_part(subject: Subject, rows: Sequence[str]) -> Part:
 
 
 def best_temperatures(choice: Table, part: str, rows: Sequence[str]) -> dict[str, float]:
-    """The temperature at which each row is best on validation images."""
+    """The temperature at which each row is best on validation images. A row that failed at all of them is left out."""
     scores = {row.name: row.scores[YARDSTICK].mean for row in choice.results[part].rows if YARDSTICK in row.scores}
     best = {}
     for row in rows:
-        found = {temperature: scores.get(f"{row} at {temperature:g}", -1.0) for temperature in TEMPERATURES}
-        best[row] = max(found, key=found.__getitem__)
+        found = {t: scores[f"{row} at {t:g}"] for t in TEMPERATURES if f"{row} at {t:g}" in scores}
+        if found:
+            best[row] = max(found, key=found.__getitem__)
+    if PLAIN not in best:
+        raise ValueError(f"{part}: no run of {PLAIN} finished on validation images, so nothing has a temperature")
     return best
 
 

@@ -40,7 +40,9 @@ def found(text: str) -> Callable[[str], None]:
 
 SAYS: dict[str, Callable[[str], None]] = {
     "torch_loop": rising("retrieval of digits: # with InfoNCE, # corrected"),
-    "lightning_loop": found(r"epoch 3: loss #; \d+ to \d+ communities; two halves of the samples agree"),
+    "lightning_loop": found(
+        r"epoch 3: loss #; \d+% of plain's sum was removed in this epoch; found at its end: \d+ to \d+"
+    ),
     "metric_learning_wrappers": found("retrieval of digits: # with SelfSupervisedLoss, # with CrossBatchMemory"),
     "clip_towers": rising("captions of the right meaning: # with CLIP's loss, # corrected"),
     "sentence_transformers_pairs": rising("retrieval of intents: # untrained, # trained"),

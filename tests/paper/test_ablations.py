@@ -10,24 +10,32 @@ from matplotlib.figure import Figure
 from pucl.cli import main
 from pucl.paper import ablation_figure
 from pucl.paper.ablation_figure import draw_alpha_c, draw_unlabelled
-from pucl.paper.ablations import ALPHAS, FREQUENCIES, UNLABELLED, cells, part_of_ablation
+from pucl.paper.ablations import (
+    ALPHAS,
+    FREQUENCIES,
+    UNLABELLED,
+    alpha_and_c,
+    lines_over_unlabelled,
+    part_of_ablation,
+)
 from pucl.runs.rows import make_row
 
 
 def test_alpha_and_c() -> None:
     part = part_of_ablation("alpha-c", budget="small")
-    found = cells(part.rows, "alpha-c")
+    found = alpha_and_c(part.rows)
     assert sorted(found.values()) == sorted((alpha, c) for alpha in ALPHAS for c in FREQUENCIES)
-    assert part.rows.keys() - found.keys() == {"untrained", "plain"}
+    assert part.rows.keys() - found.keys() == {"untrained", "plain", "oracle"}
     assert part.base in part.rows
     assert len({config.batch_size for config in part.rows.values()}) == 1
 
 
 def test_unlabelled() -> None:
     part = part_of_ablation("unlabelled", budget="small")
-    found = cells(part.rows, "unlabelled")
+    found = lines_over_unlabelled(part.rows)
     assert {count for count, _ in found.values()} == set(UNLABELLED)
-    assert {alpha for _, alpha in found.values()} == {0.0, *ALPHAS}
+    assert {line for _, line in found.values()} == {"plain", "oracle", *(f"alpha = {alpha:g}" for alpha in ALPHAS)}
+    assert len(set(found.values())) == len(part.rows)
     assert {config.batch_size for config in part.rows.values()} == {32, 64, 128, 256}
     assert part.base in part.rows
 
@@ -52,11 +60,13 @@ def test_axes_end_at_100_percent_and_one_seed_has_no_bars(
     monkeypatch.setattr(ablation_figure, "as_png", keep)
     part = part_of_ablation(subject, budget="small")
     lines = [
-        make_row(name, config.correction, {seed: {"linear": 1 - 0.01 * seed, "seconds": 1.0} for seed in range(seeds)})
+        make_row(
+            name, config.correction, {seed: {"retrieval": 1 - 0.01 * seed, "seconds": 1.0} for seed in range(seeds)}
+        )
         for name, config in part.rows.items()
     ]
     draw = draw_alpha_c if subject == "alpha-c" else draw_unlabelled
-    draw(lines, cells(part.rows, subject))
+    draw(lines, part.rows)
     for axes in figures[0].axes:
         assert axes.get_ylim()[1] == 100
         assert any(bars.has_yerr for bars in axes.containers) == (seeds > 1)  # type: ignore[attr-defined]

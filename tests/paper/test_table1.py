@@ -12,7 +12,10 @@ from pucl.frameworks.moco import MoCoConfig
 from pucl.frameworks.simclr import SimCLRConfig
 from pucl.images.config import ImageConfig
 from pucl.paper.table1 import AUTHORS, BASE, BUDGETS, DATA, FRAMEWORKS, PAPER, ROWS, parts_of_table1
+from pucl.runs.collection import Collection
+from pucl.runs.jobs import grid_of
 from pucl.runs.tables import Part, as_text, make_table
+from pucl.texts import slug
 from small_runs import small_run
 
 
@@ -26,6 +29,16 @@ def test_every_row_of_every_budget_is_a_run(tmp_path: Path) -> None:
     seeds = {part.name: part.seeds for part in parts_of_table1("small")}
     assert len(seeds) == 9
     assert (seeds.pop("simclr-cifar10"), set(seeds.values())) == (5, {3})
+
+
+def test_the_budget_is_that_of_the_record() -> None:
+    """A recipe that changes must not change what was measured, or the same command would measure it again."""
+    runs = Collection(Path(__file__).resolve().parents[2] / "records" / "images" / "table-1")
+    jobs = {
+        job.path: job.config for part in parts_of_table1("small") for job in grid_of(part.rows, part.seeds, part.name)
+    }
+    for path in runs:
+        assert runs.config(path) == jobs["/".join(map(slug, path.split("/")))], path
 
 
 def test_published_numbers_are_of_rows() -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pucl.config import ORACLE, PLAIN, RunConfig
 from pucl.evaluation import known_numbers
-from pucl.paper.ablations import Cell
+from pucl.paper.ablations import YARDSTICK, alpha_and_c, lines_over_unlabelled
 from pucl.reports.canvas import add_title, as_png, new_figure
 from pucl.reports.palette import CLASSES, MUTED
 from pucl.reports.scores import PERCENT
@@ -16,16 +17,17 @@ if TYPE_CHECKING:
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def draw_alpha_c(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
+def draw_alpha_c(rows: Sequence[TableRow], configs: Mapping[str, RunConfig], *, subject: str = "") -> bytes:
     """Draw the score over alpha, a line for each c, and over tau', where all form one curve. Return a PNG file.
 
     Args:
         rows: The rows of the ablation.
-        cells: (alpha, c), by the name of a row.
+        configs: Configurations by the name of their row.
         subject: Framework and data, for the subtitle.
     """
-    probe = numbers_of(rows, "linear")[0]
+    probe = numbers_of(rows, YARDSTICK)[0]
     by_name = {row.name: row for row in rows}
+    cells = {name: cell for name, cell in alpha_and_c(configs).items() if name in by_name}
     figure = new_figure(12.5, 4.4, "Prior and label frequency", subject, _caption(rows), panels=2, columns=2)
     over_alpha, over_tau = figure.axes
     over_tau.sharey(over_alpha)
@@ -34,11 +36,11 @@ def draw_alpha_c(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject
         chosen = [(alpha, by_name[name]) for name, (alpha, its_c) in cells.items() if its_c == c]
         _draw_series(over_alpha, chosen, probe, number, f"c = {c:g}")
         _draw_series(over_tau, [(row.tau_plus or 0.0, row) for _, row in chosen], probe, number, f"c = {c:g}")
-    if "plain" in by_name:
+    for name in (name for name in (PLAIN, ORACLE) if name in by_name):
         for axes in figure.axes:
-            mean = by_name["plain"].scores[probe].mean
+            mean = by_name[name].scores[probe].mean
             axes.axhline(mean, color=MUTED, linestyle=":", linewidth=1.2)
-            axes.text(1, mean, "plain ", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color=MUTED)
+            axes.text(1, mean, f" {name}", transform=axes.get_yaxis_transform(), ha="left", va="center", color=MUTED)
     _label_scores(over_alpha, probe)
     add_title(over_alpha, "Over alpha", "a line for each label frequency c")
     add_title(over_tau, "Over tau'", "the loss depends on tau' alone: the grid is one curve")
@@ -48,28 +50,31 @@ def draw_alpha_c(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject
     return as_png(figure)
 
 
-def draw_unlabelled(rows: Sequence[TableRow], cells: Mapping[str, Cell], *, subject: str = "") -> bytes:
-    """Draw the score over the number of unlabelled samples, with a line for each alpha. Return a PNG file.
+def draw_unlabelled(rows: Sequence[TableRow], configs: Mapping[str, RunConfig], *, subject: str = "") -> bytes:
+    """Draw the score over the number of unlabelled samples: plain, the oracle, and each alpha. Return a PNG file.
 
     Args:
         rows: The rows of the ablation.
-        cells: (N, alpha), by the name of a row; alpha 0 is plain.
+        configs: Configurations by the name of their row.
         subject: Framework and data, for the subtitle.
     """
-    probe = numbers_of(rows, "linear")[0]
-    by_name = {row.name: row for row in rows}
+    probe = numbers_of(rows, YARDSTICK)[0]
     figure = new_figure(9.6, 4.4, "Number of unlabelled samples", subject, _caption(rows))
     (axes,) = figure.axes
-    for number, alpha in enumerate(sorted({alpha for _, alpha in cells.values()})):
-        chosen = [(count, by_name[name]) for name, (count, its_alpha) in cells.items() if its_alpha == alpha]
-        _draw_series(axes, chosen, probe, number, "plain" if alpha == 0 else f"alpha = {alpha:g}")
+    points = lines_over_unlabelled(configs)
+    lines: dict[str, list[tuple[float, TableRow]]] = {}
+    for row in rows:
+        count, line = points[row.name]
+        lines.setdefault(line, []).append((count, row))
+    for number, (line, found) in enumerate(lines.items()):
+        _draw_series(axes, found, probe, number, line)
     _label_scores(axes, probe)
-    counts = sorted({count for count, _ in cells.values()})
+    counts = sorted({count for count, _ in points.values()})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(counts, [f"{count:.0f}" for count in counts])
+    axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlabel("N, unlabelled samples per anchor")
-    figure.legend(frameon=False, fontsize=10, ncols=6, loc="outside lower left", columnspacing=1.0, handlelength=1.6)
+    figure.legend(frameon=False, fontsize=10, ncols=7, loc="outside lower left", columnspacing=1.0, handlelength=1.6)
     return as_png(figure)
 
 
