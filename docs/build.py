@@ -29,6 +29,9 @@ RECORDS = ROOT / "records"
 STUDIES = ("study", "study-fashion", "study-cifar", "study-graphs")
 """The directories of `python -m study`: digits, Fashion-MNIST, CIFAR, graphs."""
 
+STUDY_FILES = ("rows/table.json", "choice/table.json", "rows/runs.jsonl")
+"""What the page needs of each: the rows, the temperatures, and the runs."""
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "theory.md": (theory_page, ("theory/theory.json",)),
     "benchmarks.md": (
@@ -54,7 +57,10 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     ),
     "measurement.md": (
         study_page,
-        tuple(f"{study}/{table}/table.json" for study in STUDIES for table in ("rows", "choice")),
+        (
+            *(f"{study}/{file}" for study in STUDIES for file in STUDY_FILES),
+            "study-size/table.json",
+        ),
     ),
     "pairs.md": (pairs_page, ("pairs/pairs.json",)),
     "images.md": (images_page, ("images/cifar10-small/comparison.json",)),
@@ -78,7 +84,6 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
 
 README = (
     "images/digits/comparison.json",
-    "images/table-1/table.json",
     "graphs/table-2/table.json",
     *(f"{study}/rows/table.json" for study in STUDIES),
 )
@@ -104,13 +109,14 @@ def built() -> dict[Path, str]:
     return pages
 
 
-def loaded(record: str) -> dict[str, Any] | None:
-    """A record; None for one that is not there."""
+def loaded(record: str) -> Any:
+    """A record, or the list of records of a .jsonl file; None for one that is not there."""
     path = RECORDS / record
     if not path.exists():
         return None
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    return json.loads(path.read_text())
 
 
 def main() -> int:

@@ -6,11 +6,14 @@ from typing import Any
 
 from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
+from pucl.evaluation import known_numbers
 from pucl.runs.rows import TableRow
-from pucl.runs.statistics import student_quantile
+from pucl.runs.statistics import Difference, student_quantile
 from pucl.texts import counted
-from results.table1 import PROBES, linear
 from results.words import OTHER_DIGITS, interval, markdown, percent, rows_of, tau
+
+LEADING, SHOWN = "retrieval", ("retrieval", "knn", "linear")
+PLAIN, ORACLE = "plain", "oracle"
 
 TITLES = {"alpha-c": "alpha and c", "unlabelled": "the number of unlabelled samples"}
 
@@ -27,13 +30,14 @@ def ablations_page(*records: dict[str, Any] | None) -> str:
                 "",
                 f"## {title[0].upper()}{title[1:]}",
                 "",
-                f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images, "
-                f"{counted(config['epochs'], 'epoch')}. Differences are to `{part['base']}`, seed by seed. "
-                f"{OTHER_DIGITS}",
+                f"Made by `{record['command']}` with torch {record['torch']}: {part_name}, {config['limit']:,} images "
+                f"of {config['image_size']} pixels, {counted(config['epochs'], 'epoch')}. Differences are those of the "
+                f"mean average precision to `{part['base']}`, seed by seed, with 95 % intervals (bold: more than "
+                f"chance). {OTHER_DIGITS}",
                 "",
                 *(f"- {sentence}" for sentence in FINDINGS[name](rows_of(part), config)),
                 "",
-                f"![Accuracy over {title}](../records/images/ablate-{name}/{name}.png)",
+                f"![Retrieval over {title}](../records/images/ablate-{name}/{name}.png)",
                 "",
                 *ablation_table(rows_of(part)),
             ]
@@ -43,31 +47,42 @@ def ablations_page(*records: dict[str, Any] | None) -> str:
 def ablation_table(rows: list[TableRow]) -> list[str]:
     """One row for each setting."""
     return markdown(
-        ["row", "tau'", *PROBES.values(), "difference", "floored", "n"],
+        ["row", "tau'", *(f"{known_numbers()[number].short}, %" for number in SHOWN), "difference", "floored", "n"],
         [
             [
                 row.name,
                 tau(row),
-                *(str(row.scores[probe]) for probe in PROBES),
-                interval(row.differences.get("linear")),
+                *(str(row.scores[number]) for number in SHOWN),
+                interval(row.differences.get(LEADING)),
                 percent(row.floored, 1),
-                str(len(row.by_seed["linear"])),
+                str(row.count),
             ]
             for row in rows
         ],
     )
 
 
+def retrieval(row: TableRow) -> float:
+    """Its mean average precision."""
+    return row.scores[LEADING].mean
+
+
+def lead_of(oracle: TableRow, plain: TableRow) -> str:
+    """What false negatives cost: the oracle less plain."""
+    return interval(Difference.between(list(oracle.by_seed[LEADING]), list(plain.by_seed[LEADING])))
+
+
 def of_alpha_and_c(rows: list[TableRow], _config: dict[str, Any]) -> list[str]:
     """Whether settings differ by more than seeds do, and which way tau' goes."""
-    cells = [row for row in rows if row.tau_plus]
-    plain = next(row for row in rows if row.name == "plain")
-    gains = [linear(row) - linear(plain) for row in cells]
+    by_name = {row.name: row for row in rows}
+    cells, plain = [row for row in rows if row.tau_plus], by_name[PLAIN]
+    gains = [retrieval(row) - retrieval(plain) for row in cells]
     shares = [row.tau_plus or 0.0 for row in cells]
     low, high = min(shares), max(shares)
     worst = max(cells, key=lambda row: row.floored or 0.0)
     slope, margin = line_over(shares, gains)
     return [
+        f"False negatives cost {lead_of(by_name[ORACLE], plain)}: so much is the oracle above plain.",
         f"The {len(cells)} settings have tau' from {low:.3f} to {high:.3f}, and differ from plain by "
         f"{mean(gains):+.2f} on average ({min(gains):+.2f} to {max(gains):+.2f}).",
         *among(cells),
@@ -81,19 +96,20 @@ def of_alpha_and_c(rows: list[TableRow], _config: dict[str, Any]) -> list[str]:
 def of_unlabelled(rows: list[TableRow], config: dict[str, Any]) -> list[str]:
     """What more unlabelled samples are worth, and what a correction is, at each number of them."""
     counts = list(dict.fromkeys(row.name.split(",")[0] for row in rows))
+    by_name = {row.name: row for row in rows}
     sentences, by_seed = [], []
     for count in counts:
-        plain, *cells = (row for row in rows if row.name.startswith(f"{count},"))
-        base = linear(plain)
-        best = max(cells, key=linear)
-        gains = [linear(row) - base for row in cells]
+        plain, oracle = (by_name[f"{count}, {name}"] for name in (PLAIN, ORACLE))
+        cells = [row for row in rows if row.name.startswith(f"{count}, alpha")]
+        best = max(cells, key=retrieval)
+        gains = [retrieval(row) - retrieval(plain) for row in cells]
         sentences.append(
-            f"{count}: plain {plain.scores['linear']}; PUCL changes it by {mean(gains):+.2f} on average "
-            f"over alpha, and by {max(gains):+.2f} at best ({best.name.split(', ')[1]}). "
-            f"{' '.join(among(cells))}".rstrip()
+            f"{count}: plain {plain.scores[LEADING]}, oracle {lead_of(oracle, plain)}; PUCL changes plain by "
+            f"{mean(gains):+.2f} on average over alpha, and by {max(gains):+.2f} at best "
+            f"({best.name.split(', ')[1]}). {' '.join(among(cells))}".rstrip()
         )
-        paired = zip(*(row.by_seed["linear"] for row in cells), strict=True)
-        by_seed.append([mean(scores) - own for scores, own in zip(paired, plain.by_seed["linear"], strict=True)])
+        paired = zip(*(row.by_seed[LEADING] for row in cells), strict=True)
+        by_seed.append([mean(scores) - own for scores, own in zip(paired, plain.by_seed[LEADING], strict=True)])
     gains = [mean(of_seed) for of_seed in zip(*by_seed, strict=True)]
     if len(gains) > 1:
         margin = student_quantile(len(gains) - 1) * math.sqrt(variance(gains) / len(gains))
@@ -112,11 +128,11 @@ def of_unlabelled(rows: list[TableRow], config: dict[str, Any]) -> list[str]:
 
 def among(cells: list[TableRow]) -> list[str]:
     """Whether settings differ among themselves by more than the seeds of one do (95 %); nothing without several."""
-    seeds = min(len(row.by_seed["linear"]) for row in cells)
+    seeds = min(len(row.by_seed[LEADING]) for row in cells)
     if seeds < 2 or len(cells) < 2:
         return []
-    by_chance = math.sqrt(mean(variance(row.by_seed["linear"]) for row in cells) / seeds)
-    between = math.sqrt(variance([linear(row) for row in cells]))
+    by_chance = math.sqrt(mean(variance(row.by_seed[LEADING]) for row in cells) / seeds)
+    between = math.sqrt(variance([retrieval(row) for row in cells]))
     limit = by_chance * math.sqrt(fisher.ppf(0.95, len(cells) - 1, len(cells) * (seeds - 1)))
     verdict = "more than" if between > limit else "no more than"
     return [

@@ -9,7 +9,7 @@ METHOD = """\
 # Diagnosis: how many of your negatives are false?
 
     pucl diagnose embeddings.npz                  # how many, and what do they cost
-    pucl suspects embeddings.npz -o pairs.csv     # which
+    pucl suspects RUN -o pairs.csv                # which, of an encoder that pucl trained or of a file
     pucl train simclr DATA --exclude pairs.csv    # leave these pairs out of the comparison
 
 You have a model already, and its embeddings. Nothing is trained. `pip install` of torch and numpy is enough for
@@ -44,12 +44,14 @@ pairs = result.suspects(100)  # pairs.write("pairs.csv")
   similar samples get most of the push, and are false negatives most often.
 - **Anchors at the floor**, with views: how many anchors DEB and PUCL could not correct, with the estimate as their
   tau'.
-- **Advice** in one sentence: plain where less than a twentieth of the push is false, otherwise
+- **Advice** in one sentence. Plain, where less than a twentieth of the push is false, also at the upper end of
+  the interval. To leave the costliest pairs out, where the share of false negatives is below a twentieth: groups are
+  then small, and `auto` finds coarser ones. Otherwise
   [`auto`](corrections.md#which-one-to-use), with the setting of a fixed prior for comparison.
 
 It refuses to estimate where all embeddings are the same, where no groups repeat (noise reaches an agreement of
 0.25; 0.55 is needed), and where groups repeat at one resolution alone: a cut through a cloud without groups does
-that too.
+that too. Fewer than 60 samples are an error.
 
 ## Suspects
 
@@ -60,7 +62,9 @@ directions. Each has the indices and, if known, the names of both samples, their
 groups cannot be told, copies alone are listed.
 
 `--exclude FILE` of `pucl train` and `pucl compare` reads the list: these pairs are then never each other's
-negatives, and N stays as it is. A list of all pairs of one class would be the oracle. The list is part of the run's
+negatives, and N stays as it is. Samples are found by name if the list and the data both have names. Otherwise row i
+of the list is training sample i of the run: pucl cannot notice another order, so make the list from a run on these
+data. A list of all pairs of one class would be the oracle. The list is part of the run's
 data: a run is not resumed with another one. The oracles know all pairs, and do not use it. For a loss of your own,
 `pucl.pairs.read_groups(FILE, samples)` makes `groups=`. Groups are transitive, pairs are not: a long list joins
 many samples.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pucl.estimation.calibration import CALIBRATED
 from pucl.evaluation import known_numbers
 from pucl.runs.rows import share_of_lead
 from results.words import OTHER_DIGITS, interval, markdown, rows_of
@@ -12,17 +13,19 @@ SHOWN = (("retrieval", "knn"), ("clustering", "fewshot", "linear"))
 """The yardsticks of the two tables of a part; the records have all."""
 
 
-def study_page(*records: dict[str, Any] | None) -> str:
+def study_page(*records: Any) -> str:
     """docs/measurement.md from records/study, and from the other studies that are there.
 
     Args:
-        records: The table of rows and the table of temperatures of each study; None for one that is not there. Graphs
-            have no temperatures.
+        records: The table of rows, the table of temperatures and the runs of each study, and at last the sizes that
+            were looked at; None for one that is not there. Graphs have no temperatures.
     """
-    studies = [rows for rows in records[::2] if rows is not None]
+    *each, sizes = records
+    studies = [rows for rows in each[::3] if rows is not None]
     commands = " and ".join(f"`{rows['command']}`" for rows in studies)
     parts = {name: part for rows in studies for name, part in rows["data"].items()}
-    choices = {name: part for choice in records[1::2] if choice is not None for name, part in choice["data"].items()}
+    choices = {name: part for choice in each[1::3] if choice is not None for name, part in choice["data"].items()}
+    runs = [run for found in each[2::3] if found is not None for run in found]
     lines = [
         "# What false negatives cost, and how much comes back",
         "",
@@ -36,9 +39,17 @@ def study_page(*records: dict[str, Any] | None) -> str:
         "## Findings",
         "",
         *findings(parts),
+        "",
+        f"Mean average precision of each row minus that of {PLAIN}, at the temperature that is best for {PLAIN} (bold: "
+        "more than chance). The first line has that of plain itself.",
+        "",
+        *overview(parts),
+        *calibration(runs),
+        *([] if sizes is None else sizes_section(sizes)),
     ]
     for name, part in parts.items():
-        lines += ["", f"## {name}", "", f"{part['note'][0].upper()}{part['note'][1:]}.", ""]
+        seeds = max(row.count for row in rows_of(part))
+        lines += ["", f"## {name}", "", f"{seeds} seeds. {part['note'][0].upper()}{part['note'][1:]}.", ""]
         for shown in SHOWN:
             lines += [*part_table(part, shown), ""]
         if name in choices:
@@ -48,25 +59,109 @@ def study_page(*records: dict[str, Any] | None) -> str:
 
 def findings(parts: dict[str, dict[str, Any]]) -> list[str]:
     """For each part what the automatic correction closes, and in how many cells of all it is below plain."""
-    lines, cells, below = [], 0, []
+    table, cells, equal, below, nothing_to_win = [], 0, 0, [], []
     for name, part in parts.items():
-        rows = rows_of(part)
-        auto = next((row for row in rows if row.name == AUTO), None)
-        if auto is None:
+        rows = {row.name: row for row in rows_of(part)}
+        if AUTO not in rows:
             continue
-        words = []
-        for number in ("retrieval", "knn"):
-            share = share_of_lead(auto, rows, number)
-            closed = "" if share is None else f", {share:.0%} of the {ORACLE}'s lead"
-            words.append(f"{known_numbers()[number].short} {interval(auto.differences[number])}{closed}")
-        lines.append(f"- **{name}**, {AUTO} to {PLAIN}: {'; '.join(words)}.")
-        cells += len(auto.differences)
-        below += [f"{number} on {name}" for number, difference in auto.differences.items() if difference.sign < 0]
-    if cells:
-        named = f" ({', '.join(below)})" if below else ""
-        luck = f"luck alone would make {0.025 * cells:.1f} so"
-        lines.append(f"- {AUTO} is below {PLAIN} by more than chance in {len(below)} of {cells} cells{named}; {luck}.")
-    return lines
+        auto = rows[AUTO].differences
+        if rows[ORACLE].differences[LEADING].sign <= 0:
+            nothing_to_win.append(name)
+        line = [name, f"{rows[PLAIN].scores[LEADING].mean:.2f}", interval(rows[ORACLE].differences[LEADING])]
+        for number in (LEADING, "knn"):
+            share = share_of_lead(rows[AUTO], list(rows.values()), number)
+            line += [interval(auto[number]), "" if share is None else f"{share:.0%}"]
+        table.append(line)
+        for row in rows.values():
+            if row.name.split(" at ")[0] == AUTO:
+                cells += sum(one.low is not None for one in row.differences.values())
+                equal += sum(one.low is None for one in row.differences.values())
+                below += [
+                    f"{number} of {row.name} on {name}" for number, one in row.differences.items() if one.sign < 0
+                ]
+    if not cells:
+        return []
+    header = [
+        "part",
+        f"{PLAIN}'s mAP, %",
+        f"{ORACLE}: mAP to {PLAIN}",
+        f"{AUTO}: mAP to {PLAIN}",
+        "closed",
+        f"{AUTO}: kNN to {PLAIN}",
+        "closed",
+    ]
+    named = f" ({', '.join(below)})" if below else ""
+    return [
+        *markdown(header, table),
+        "",
+        f"By all numbers of all parts, {AUTO} is below {PLAIN} by more than chance in {len(below)} of {cells} "
+        f"cells{named}; luck alone would make {0.025 * cells:.1f} so."
+        + (f" In {equal} more there is no difference, or the same one in all seeds." if equal else ""),
+        *([f"The {ORACLE}'s lead is not more than chance on {', '.join(nothing_to_win)}."] if nothing_to_win else []),
+    ]
+
+
+def calibration(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """How far the r of the automatic correction was from the observed share when training ended, by part."""
+    errors: dict[str, list[float]] = {}
+    for run in runs:
+        part, row, _ = run["path"].split("/")
+        if row == AUTO and "calibration.error" in run["result"]:
+            errors.setdefault(part, []).append(run["result"]["calibration.error"])
+    table = [
+        [part, f"{sum(found) / len(found):.3f}", f"{min(found):.3f} to {max(found):.3f}", _of_runs(found)]
+        for part, found in errors.items()
+    ]
+    return [
+        "",
+        "## Is r a probability?",
+        "",
+        f"The expected calibration error of the r of {AUTO} by the labels, at the end of training, over pairs with r "
+        f"above 0. Up to {CALIBRATED:g} r is shown as a probability, above it as a rank. Parts in which {AUTO} was "
+        "plain at the end of all runs are not here.",
+        "",
+        *markdown(["part", "mean", "runs", f"up to {CALIBRATED:g}"], table),
+    ]
+
+
+def _of_runs(errors: Sequence[float]) -> str:
+    return f"{sum(error <= CALIBRATED for error in errors)} of {len(errors)}"
+
+
+def sizes_section(record: dict[str, Any]) -> list[str]:
+    """Where the oracle leads plain: the sizes that were looked at before anything was measured."""
+    table: list[list[str]] = []
+    leads: dict[str, bool] = {}
+    for name, part in record["data"].items():
+        rows = {row.name: row for row in rows_of(part)}
+        lead = rows[ORACLE].differences[LEADING]
+        subject = name.rsplit("-", 1)[0]
+        leads[subject] = leads.get(subject, False) or lead.sign > 0
+        table.append([subject, part["note"], str(rows[PLAIN].scores[LEADING]), interval(lead)])
+    without = ", ".join(subject for subject, found in leads.items() if not found)
+    return [
+        "",
+        "## Where there is something to win",
+        "",
+        "The sizes of CIFAR were chosen with validation images, before anything was tested "
+        f"(`{record['command']}`, three seeds). Images times epochs are the same, so fewer images are met more often. "
+        f"A correction can win something where the {ORACLE} leads {PLAIN} by more than chance."
+        + (f" It does so at none of these sizes on {without}." if without else ""),
+        "",
+        *markdown(["part", "size", f"{PLAIN}'s mAP, %", f"{ORACLE}: mAP to {PLAIN}"], table),
+    ]
+
+
+def overview(parts: dict[str, dict[str, Any]]) -> list[str]:
+    """The rows by the parts: what each is above plain in the leading number."""
+    rows = {name: {row.name: row for row in rows_of(part)} for name, part in parts.items()}
+    table = [[PLAIN, *(f"{each[PLAIN].scores[LEADING].mean:.2f}" for each in rows.values())]]
+    for row in dict.fromkeys(name for each in rows.values() for name in each if name != PLAIN and " at " not in name):
+        found = (each[row].differences.get(LEADING) if row in each else None for each in rows.values())
+        table.append(
+            [row, *("" if one is None else f"**{one.mean:+.2f}**" if one.sign else f"{one.mean:+.2f}" for one in found)]
+        )
+    return markdown(["row", *parts], table)
 
 
 def part_table(part: dict[str, Any], numbers: Sequence[str]) -> list[str]:
