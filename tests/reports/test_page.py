@@ -139,6 +139,9 @@ def test_what_is_missing_is_said(tmp_path: Path, pictures: Path) -> None:
     bare = written_run(tmp_path / "bare", str(pictures), result={"linear": 0.5, "knn": 0.25})
     page = page_of(tmp_path / "report.html", bare)
     assert "There are no samples to show: no run has embeddings here" in page
+    links = re.findall(r'href="#([\w-]+)"', page)
+    assert "pairs-0" in links
+    assert [link for link in links if f'id="{link}"' not in page] == []  # None leads to a section that is not there.
     assert "plain reaches 50.00 % by the linear classifier." in page
     assert "one run has nothing to be compared with" in page
     assert 'data-part="canvas"' not in main_of(page)

@@ -245,9 +245,8 @@ def test_the_list_of_pairs_is_shown_and_downloaded(shown: Shown, pages: Path, tm
     named = [of.text for of in every(driver, ".pairs .of")]
     assert named[:2] == [f"image {expected[0]['first_name']}", f"image {expected[0]['second_name']}"]
     assert len(named) == len(set(named)) <= 24  # At first no sample is shown twice.
-    assert (
-        "times r. These pairs are of one class, by the labels: r is 1 for them"
-        in text_of(driver, '[data-text="pairs"]')
+    assert "times r. These pairs are of one class, by the labels: r is 1 for them" in text_of(
+        driver, '[data-text="pairs"]'
     )
     one(driver, '[data-part="more"]').click()
     assert len(every(driver, ".pairs li")) == PAIRS

@@ -25,6 +25,16 @@ from pucl.texts import counted, fixed, percent
 
 NONE = '<span class="none">\N{EN DASH}</span>'
 OBJECTIVES = {"infonce": "InfoNCE", "jensen_shannon": "Jensen-Shannon"}
+SECTIONS = {
+    "cost": "Cost",
+    "pairs": "Pairs",
+    "anchor": "One anchor",
+    "map": "Map",
+    "curves": "Metrics",
+    "run": "How it was run",
+}
+"""What a part of the page has, by id, with the words of its link."""
+NEED_EMBEDDINGS = ("anchor", "map")
 VERSIONS = ("pucl", "torch", "numpy", "python", "device")
 
 
@@ -235,6 +245,11 @@ def part_of(group: Group, number: int, charts: tuple[str, str], samples: tuple[b
         table=table(group),
         scores=charts[0],
         curves=charts[1],
+        jumps="".join(
+            f'<a href="#{section}-{number}">{words}</a>'
+            for section, words in SECTIONS.items()
+            if shown or section not in NEED_EMBEDDINGS
+        ),
         samples=space if shown else missing,
         map=Template(read_file("map.html")).substitute(number=number) if shown else "",
     )
