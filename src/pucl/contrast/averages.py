@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pucl.contrast.pairs import brief_repr
+from pucl.contrast.brief import brief_repr
 from pucl.shapes import Bool, Float, Int, Tensor
 
 

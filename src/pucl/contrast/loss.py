@@ -11,11 +11,12 @@ import torch
 
 from pucl.contrast.attraction import Classified
 from pucl.contrast.averages import Averages, pool, weighted
+from pucl.contrast.brief import brief_repr
 from pucl.contrast.correction import Correction, StateReport
 from pucl.contrast.knowledge import check_form
 from pucl.contrast.objective import Floor, Objective, average_unlabelled
 from pucl.contrast.objectives import OBJECTIVES, check_floor
-from pucl.contrast.pairs import Classes, Pairs, brief_repr
+from pucl.contrast.pairs import Classes, Pairs
 from pucl.contrast.streaming import BLOCKS_PAY_FROM, pair_counts, stream, streaming_pays
 from pucl.contrast.streaming.blocks import BlockResults, in_blocks
 from pucl.precision import full_precision
