@@ -23,6 +23,7 @@ from pucl.corrections import Clusters, Correction, Plain
 from pucl.corrections.clusters import MATES, OPENS, RECENT, ClusterState, choose_mates, mean_features
 from pucl.functional import corrected_loss, pair_up, pair_views
 from pucl.runs.directory import RunDirectory
+from pucl.training.loop import NOT_READY
 from small_runs import save_pictures
 from worlds import results_together
 
@@ -349,6 +350,17 @@ def test_few_samples_are_plain(named: bool) -> None:
     assert report.sentence.startswith("plain: no step was seen in this epoch")
 
 
+def test_after_a_short_epoch_earlier_communities_stay() -> None:
+    loss = make()
+    run(loss, SEPARATE)
+    before = state_of(loss).groups.clone()
+    state_of(loss).known.fill_(False)  # As in an epoch of few samples.
+    report = loss.end_epoch()
+    assert report is not None
+    assert "; of an earlier one, for want of 60 samples: 6 communities" in report.sentence
+    assert torch.equal(state_of(loss).groups, before)
+
+
 def test_embeddings_of_two_dimensions_are_plain() -> None:
     """Neighbours in noise of two dimensions form groups that repeat."""
     loss = AutoLoss()
@@ -514,14 +526,26 @@ def test_ids_are_needed_where_samples_are_remembered() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("correction", ["clusters", "auto"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_training_is_resumed_bit_by_bit(framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_resumed_bit_by_bit(
+    framework: str, correction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With communities of any agreement."""
     for name, value in {"FEWEST": 40, "OPENS": -1.0, "SHUTS": -1.0}.items():
         monkeypatch.setattr(f"pucl.corrections.clusters.{name}", value)
-    state = resume_bit_by_bit(lambda: make_image_training(framework, correction="clusters", epochs=4), tmp_path)
+    state = resume_bit_by_bit(lambda: make_image_training(framework, correction=correction, epochs=4), tmp_path)
     assert state["correction"]["opened"]
     assert state["correction"]["removed"] > 0
+
+
+def test_nothing_is_learnt_while_a_queue_fills() -> None:
+    training = make_image_training("moco", correction="auto", queue_size=1000)
+    for _ in range(6):
+        training.advance()
+    assert training.report.sentence == NOT_READY
+    assert training.learnt is not None
+    assert not training.learnt.known.any()
 
 
 def test_the_command_reports_what_is_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -576,8 +600,8 @@ def learn_together() -> dict[str, Any]:
         loss, values = make(Clusters(attraction=1.0), named=named, gather_distributed=True), []
         for epoch in range(3):
             for views, ids in SEPARATE.batches(epoch):
-                rows = slice(0, 25) if processes.rank() == 0 else slice(25, BATCH)
-                rows = rows if processes.world_size() > 1 else slice(0, BATCH)
+                ends = [*[0, 25, 40][: processes.world_size()], BATCH]  # Parts of unequal size.
+                rows = slice(ends[processes.rank()], ends[processes.rank() + 1])
                 part = [view[rows] for view in views]
                 values.append((loss(*part, ids=ids[rows]) if named else loss(*part)).item())
             loss.end_epoch()
@@ -588,10 +612,11 @@ def learn_together() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_two_processes_learn_as_one() -> None:
-    reports = results_together(__file__, "learn_together", 2)
+@pytest.mark.parametrize("count", [2, 3])
+def test_processes_learn_as_one(count: int) -> None:
+    reports = results_together(__file__, "learn_together", count)
     for name, alone in learn_together().items():
-        assert reports[0][name] == reports[1][name]  # Bit by bit.
+        assert all(report[name] == reports[0][name] for report in reports)  # Bit by bit.
         assert reports[0][name]["losses"] == pytest.approx(alone["losses"], rel=1e-9)
         for part, values in alone["state"].items():
             if part not in ("directions", "points"):  # Eigenvectors have no sign.

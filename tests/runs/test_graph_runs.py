@@ -207,6 +207,24 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path: Path, at: int, by_signal
         assert [line[name] for line in lines[0]] == [line[name] for line in lines[1]], name
 
 
+@pytest.mark.slow
+def test_auto_on_graphs_is_resumed_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With communities of any agreement, in an epoch that they correct."""
+    for name, value in {"FEWEST": 20, "OPENS": -1.0, "SHUTS": -1.0}.items():
+        monkeypatch.setattr(f"pucl.corrections.clusters.{name}", value)
+    config = small(correction="auto", epochs=4)
+    whole = run(config, tmp_path / "whole")
+    assert whole["correction.removed"] > 0
+    last = RunDirectory(tmp_path / "whole").history()[-1]["step"]
+    with pytest.raises(StopError):
+        run(config, tmp_path / "stopped", checkpoint_seconds=0.0, display=Stopping(at=last - 2))
+    resumed = run(config, tmp_path / "stopped")
+    same = [name for name in whole if name.startswith(("correction.", "calibration.", "loss", "knn", "folds"))]
+    assert {name: whole[name] for name in same} == {name: resumed[name] for name in same}
+    weights = [(tmp_path / name / "encoder.safetensors").read_bytes() for name in ("whole", "stopped")]
+    assert weights[0] == weights[1]
+
+
 def test_other_graphs_are_not_continued_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small()
     with pytest.raises(StopError):

@@ -11,6 +11,7 @@ from pucl.contrast.correction import Correction, CorrectionState
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise
+from pucl.estimation.calibration import reliability
 from pucl.frameworks.recipes import recipe
 from pucl.runs.directory import RunDirectory
 from pucl.runs.posterior import posterior_of, read_state
@@ -86,3 +87,10 @@ def test_the_record_of_a_run_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     r = posterior_of(state, samples, np.repeat(samples[None], 256, axis=0))
     assert r is not None
     assert r.mean() == pytest.approx(result["correction.tau_plus"], abs=0.01)
+    # It is the calibration of the r that the run keeps, not of the one that was used in the last epoch.
+    labels = np.load(record.embeddings)["train_labels"]
+    shown = (r > 0) & ~np.eye(256, dtype=bool)
+    found = reliability(torch.from_numpy(r[shown]), torch.from_numpy(labels[:, None] == labels)[shown])
+    assert found.pairs == last["calibration.pairs"]
+    assert found.expected_error == pytest.approx(last["calibration.error"], abs=1e-6)
+    assert found.brier == pytest.approx(last["calibration.brier"], abs=1e-6)

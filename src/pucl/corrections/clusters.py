@@ -139,6 +139,7 @@ class ClusterState(CorrectionState):
         self.register_buffer("measured", torch.zeros(2, dtype=torch.float64))  # In this one: sum, number of anchors.
         self._remembered = 0  # Samples when the last epoch ended, for its report.
         self._corrected = False  # Whether anything was corrected in that epoch.
+        self._searched = False  # Whether communities were looked for when it ended.
 
     @property
     def sees(self) -> bool:
@@ -218,7 +219,9 @@ class ClusterState(CorrectionState):
         self.measured.zero_()
         known = self.known.nonzero()[:, 0]
         self._remembered = len(known)
-        if int(self.epochs) >= FIRST_EPOCH and len(known) >= FEWEST and self.features.shape[1] >= NARROWEST:
+        enough = len(known) >= FEWEST and self.features.shape[1] >= NARROWEST
+        self._searched = int(self.epochs) >= FIRST_EPOCH and enough
+        if self._searched:
             self.find(known)
 
     def find(self, known: Int[Tensor, " known"]) -> None:
@@ -228,8 +231,10 @@ class ClusterState(CorrectionState):
         points = whitening(features)
         chosen = some_of(len(points), seed)
         found = self.settings.divide(points[chosen], seed)
-        groups = follow(points, points[chosen], found.groups)
-        groups[chosen] = found.groups
+        groups = found.groups
+        if len(chosen) < len(points):
+            groups = follow(points, points[chosen], found.groups)
+            groups[chosen] = found.groups
         self.decide(replace(found, groups=groups))
         self.groups.fill_(UNKNOWN)
         if self.sees:
@@ -263,7 +268,8 @@ class ClusterState(CorrectionState):
         if self.sees:
             number = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
             found = f"{number} communities, on which {agreement}, tau' {float(self.tau_plus):.3f}"
-            return f"{removed if self._corrected else 'plain in this epoch'}; found at its end: {found}"
+            when = "found at its end" if self._searched else f"of an earlier one, for want of {FEWEST} samples"
+            return f"{removed if self._corrected else 'plain in this epoch'}; {when}: {found}"
         if self._corrected:
             return f"{removed}; plain from now on: {agreement}, and {SHUTS} is needed to go on"
         if self._remembered == 0:

@@ -68,9 +68,9 @@ class InfoGraphConfig(GraphConfig):
                 f"temperature, and a correction, got {self.objective}, {self.temperature} and {self.correction}"
             )
         correction = self.make_correction()
-        if not correction.is_tilted or correction.stop_gradient:
+        if correction.learns or not correction.is_tilted or correction.stop_gradient:
             raise ValueError(
-                f"compat='hcl' is for corrections with a tilt (plain, deb, hard, pucl), got {self.correction}"
+                f"compat='hcl' is for corrections with a tilt: expected plain, deb, hard or pucl, got {self.correction}"
             )
 
     @property

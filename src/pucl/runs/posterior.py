@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from pucl.config import NOT_TRAINED, ORACLES, RunConfig
 from pucl.contrast.correction import Correction, CorrectionState
-from pucl.contrast.pairs import Pairs
 from pucl.data.npz import read_npz_arrays
 from pucl.samples import EmbeddedSamples
 from pucl.shapes import Tensor
+from pucl.training.calibration import pairs_of_samples
 
 PREFIX = "correction."
 ROWS_AT_ONCE = 500
@@ -109,7 +109,7 @@ def posterior_rows(state: CorrectionState, samples: NDArray[np.int64]) -> Callab
 
     @torch.no_grad()
     def r_of(rows: slice) -> Tensor:
-        hidden = reading.hidden(_pairs(ids[rows], ids).comparison())
+        hidden = reading.hidden(pairs_of_samples(ids[rows], ids).comparison())
         assert hidden is not None  # noqa: S101 (r of samples is known for all of them)
         return hidden.clamp(0, 1)
 
@@ -117,19 +117,7 @@ def posterior_rows(state: CorrectionState, samples: NDArray[np.int64]) -> Callab
 
 
 def _reading(state: CorrectionState, ids: Tensor) -> Correction:
-    return state.read(_pairs(ids, ids))
-
-
-def _pairs(anchors: Tensor, keys: Tensor) -> Pairs:
-    """Pairs of samples without embeddings."""
-    device = anchors.device
-    return Pairs(
-        query=torch.zeros(len(anchors), 1, device=device),
-        key=torch.zeros(len(keys), 1, device=device),
-        positive=torch.zeros(len(anchors), 1, device=device),
-        query_samples=anchors,
-        key_samples=keys,
-    )
+    return state.read(pairs_of_samples(ids, ids))
 
 
 def _or_none(labels: NDArray[Any] | None) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """How good the probabilities of a learning correction are, by the labels. No loss ever sees these labels."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -10,29 +11,54 @@ from pucl.contrast.pairs import Comparison, Pairs
 from pucl.estimation.calibration import Reliability, reliability
 from pucl.shapes import Bool, Int, Tensor
 
+SAMPLES = 1_000
+"""Training samples whose pairs are compared with the labels, where r depends on the samples of a pair alone."""
+
 
 @torch.no_grad()
-def measure_calibration(
-    state: CorrectionState, pairs_of_step: Sequence[Pairs], labels: Int[Tensor, " sample"]
-) -> Reliability:
-    """Compare r with the labels, for the pairs of one step of all processes that have r > 0.
+def measure_calibration(state: CorrectionState, pairs: Sequence[Pairs], labels: Int[Tensor, " sample"]) -> Reliability:
+    """Compare r with the labels, for some pairs of all processes: those that have r > 0.
 
     Pairs with r = 0 are left out: they are by far the most, and would make any r look good.
 
     Args:
-        state: State of the correction, before it learns from this step.
-        pairs_of_step: All pairs of this process.
+        state: State of the correction.
+        pairs: Pairs of this process, such as all of a step, before the state learns from it.
         labels: The class of each sample.
     """
     found = Reliability.empty(labels.device)
-    for pairs in pairs_of_step:
-        reading = state.read(pairs)
-        for comparison in pairs.measured().comparisons():
+    for each in pairs:
+        reading = state.read(each)
+        for comparison in each.measured().comparisons():
             hidden = reading.hidden(comparison)
             if hidden is not None:
                 shown = (hidden > 0) & _known(comparison)
                 found += reliability(hidden[shown], _same_class(comparison, labels)[shown])
     return found if processes.world_size() == 1 else found.map(processes.sum_over_processes)
+
+
+def random_samples(state: CorrectionState, labels: Int[Tensor, " sample"]) -> Pairs | None:
+    """Pairs among some samples, the same in each epoch, for an r that depends on the samples alone; None for another.
+
+    They tell the r that a state has found when an epoch ends. The steps of this epoch had an earlier one. Each process
+    has a part of the anchors.
+    """
+    chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))[:SAMPLES].to(labels.device)
+    anchors = chosen[processes.rank() :: processes.world_size()]
+    pairs = replace(pairs_of_samples(anchors, chosen), query_ids=anchors, key_ids=chosen)
+    return pairs if state.read(pairs).of_samples else None
+
+
+def pairs_of_samples(anchors: Int[Tensor, " anchor"], keys: Int[Tensor, " unlabelled"]) -> Pairs:
+    """Pairs of samples by their ids, without embeddings."""
+    device = anchors.device
+    return Pairs(
+        query=torch.zeros(len(anchors), 1, device=device),
+        key=torch.zeros(len(keys), 1, device=device),
+        positive=torch.zeros(len(anchors), 1, device=device),
+        query_samples=anchors,
+        key_samples=keys,
+    )
 
 
 def _known(comparison: Comparison) -> Bool[Tensor, "anchor unlabelled"]:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -22,12 +22,15 @@ from pucl.devices import denormals_flushed, seed_draws
 from pucl.estimation.calibration import Reliability
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import end_epoch, learn, settle_together
-from pucl.training.calibration import calibration_metrics, measure_calibration
+from pucl.training.calibration import calibration_metrics, measure_calibration, random_samples
 from pucl.training.checkpoint import TrainingState
 from pucl.training.framework import Batch, Framework
 from pucl.training.optimisers import schedule
 from pucl.training.plan import Plan
 from pucl.training.watch import Watch
+
+NOT_READY = "plain: the queue is not full yet; until then nothing is learnt or corrected"
+"""What is reported of an epoch in which the framework was not ready; see `pucl.training.framework.Framework.ready`."""
 
 _Samples = TypeVar("_Samples")
 _Samples_co = TypeVar("_Samples_co", covariant=True)
@@ -139,7 +142,7 @@ class Training(Generic[_Samples]):
         self.step = 0
         self.steps = self.steps_per_epoch * plan.epochs
         self.tally = Tally()
-        self.calibration: Reliability | None = None  # Of the correction's r, in the last step of the last epoch.
+        self.calibration: Reliability | None = None  # Of the correction's r when the last epoch ended.
         self._speed = math.inf
         self.report = StateReport()  # What the correction reported when the last epoch ended.
         self._order, self._order_of = torch.empty(0, dtype=torch.int64), -1
@@ -246,8 +249,8 @@ class Training(Generic[_Samples]):
             precision = self.plan.precision
             with torch.autocast(self.device.type, dtype=getattr(torch, precision), enabled=precision != "float32"):
                 all_pairs = [self._use_knowledge(pairs) for pairs in self.framework.pairs(batch)]
+            ready = self.framework.ready
             if all_pairs:
-                ready = self.framework.ready
                 settled = [self._loss(pairs, corrected=ready) for pairs in all_pairs]
                 first, *others = (each for each, _ in settled)
                 loss = sum(others, first) / (len(settled) if self.framework.averaged else 1)
@@ -264,6 +267,10 @@ class Training(Generic[_Samples]):
             self.step += 1
             if self.learnt is not None and self.step % self.steps_per_epoch == 0:
                 self.report = end_epoch(self.learnt, together=processes.world_size() > 1)
+                if not ready:
+                    self.report = replace(self.report, sentence=NOT_READY)
+                if self.truth is not None and (some := random_samples(self.learnt, self.truth)) is not None:
+                    self.calibration = measure_calibration(self.learnt, [some], self.truth)
         return batch.whole
 
     def _use_knowledge(self, pairs: Pairs) -> Pairs:
