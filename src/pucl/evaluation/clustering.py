@@ -54,5 +54,6 @@ CLUSTERING = Probe(
         "ari": Number(name="adjusted Rand index of clustering", short="ARI"),
     },
     measure=_measure,
+    monitored=True,
     need_packages=_need_k_means,
 )

@@ -81,4 +81,5 @@ FEW_SHOT = Probe(
         "1": Number(name="nearest class mean with 1 label a class", short="1 label"),
     },
     measure=_measure,
+    monitored=True,
 )
