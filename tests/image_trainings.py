@@ -25,18 +25,24 @@ FRAMEWORKS = ("simclr", "moco", "cmc")
 
 
 def make_image_training(
-    framework: str, *, grouped: bool = False, excluded: NDArray[np.int64] | None = None, **changes: Any
+    framework: str,
+    *,
+    grouped: bool = False,
+    truth: bool = False,
+    excluded: NDArray[np.int64] | None = None,
+    **changes: Any,
 ) -> Training[Tensor]:
     """In double precision, where a difference is a fault; with 3 steps an epoch, unless `changes` say otherwise.
 
-    With `grouped`, samples have known groups; `excluded` are pairs that are never each other's negatives.
+    With `grouped`, samples have known groups; with `truth`, r is compared with random labels. `excluded` are pairs that
+    are never each other's negatives.
     """
     options: dict[str, Any] = {"batch_size": 16, "dim": 16, "width": 8, "queue_size": 24, "draws": 30, "splits": 4}
     config = recipe(framework, "none", **(fitting(framework, **options) | changes))
     assert isinstance(config, ImageConfig)
     numbers = np.random.default_rng(0)
     pixels = numbers.integers(0, 256, (IMAGES, 3, SIDE, SIDE), dtype=np.uint8)
-    labels = numbers.integers(0, CLASSES, IMAGES) if config.correction == "oracle" else None
+    labels = numbers.integers(0, CLASSES, IMAGES) if config.correction == "oracle" or truth else None
     network = build_framework(config, ImageShape(samples=IMAGES, size=SIDE)).double()
     for part in network.modules():
         if type(part).__name__ == "ResNet":
@@ -50,7 +56,8 @@ def make_image_training(
         ImageSet(pixels),
         config.make_correction(),
         plan,
-        labels=labels,
+        labels=None if truth else labels,
+        truth=labels if truth else None,
         groups=groups,
         excluded=excluded,
     )

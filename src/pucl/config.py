@@ -13,6 +13,7 @@ from pucl.contrast.objective import Floor
 from pucl.contrast.objectives import OBJECTIVES, check_floor
 from pucl.contrast.pairing import check_temperature
 from pucl.corrections import CORRECTIONS, Correction, Hard, Plain
+from pucl.corrections.auto import FINDS
 from pucl.data.errors import ExtraMissingError
 from pucl.devices import PRECISIONS, Precision
 from pucl.evaluation import PROBES, Probe, record_key
@@ -22,7 +23,7 @@ from pucl.texts import did_you_mean
 from pucl.training.optimisers import OPTIMISERS, SCHEDULES, Schedule, check_optimiser
 from pucl.training.plan import check_plan
 
-PLAIN, ORACLE, UNTRAINED, RAW = "plain", "oracle", "untrained", "raw"
+PLAIN, AUTO, ORACLE, UNTRAINED, RAW = "plain", "auto", "oracle", "untrained", "raw"
 ATTRACTING_ORACLE = "oracle-attract"
 NOT_TRAINED = (UNTRAINED, RAW)
 ORACLES = (ORACLE, ATTRACTING_ORACLE)
@@ -39,7 +40,7 @@ NAMED_ROWS: dict[str, tuple[str, dict[str, SettingValue]]] = {
     "pucl-stopped": ("pucl", {"stop_gradient": True}),
     "clusters-shuffled": ("clusters", {"shuffled": True}),
     "clusters-kmeans": ("clusters", {"k": 10}),
-    "auto-shuffled": ("clusters", {"attraction": 1.0, "shuffled": True}),
+    "auto-shuffled": ("clusters", {"attraction": FINDS.attraction, "shuffled": True}),
 }
 """Rows of a comparison that are a correction with fixed settings: name of the correction, settings.
 

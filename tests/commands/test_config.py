@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pucl.cli import main
-from pucl.commands.configfile import fill_in, with_framework
-from pucl.commands.frameworks import changes, settings_by_row
+from pucl.commands.configfile import with_framework
 from pucl.commands.parser import Parser, add_command
-from pucl.commands.train import DEFAULTS
+from pucl.commands.train import configuration_of
 from pucl.config import RunConfig, settings_of
 from pucl.corrections import CORRECTIONS
+from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.recipes import configurations, recipe
 from pucl.runs.directory import RunDirectory
 from pucl.runs.runfile import RUN_FILE, as_toml
@@ -26,12 +26,7 @@ def configuration(*words: str) -> RunConfig:
     parser = Parser(prog="pucl train")
     add_command("train", parser)
     arguments = parser.parse_args(with_framework(words))
-    fill_in(arguments, DEFAULTS)
-    correction = arguments.correction
-    settings = settings_by_row(arguments, [correction])[correction]
-    seed = arguments.seed
-    framework, data, start = arguments.framework, arguments.data, arguments.recipe
-    return recipe(framework, data, start, correction=correction, settings=settings, seed=seed, **changes(arguments))
+    return configuration_of(arguments)
 
 
 def written(path: Path, text: str) -> Path:
@@ -63,13 +58,24 @@ def test_every_setting_is_in_the_file(config: RunConfig) -> None:
     assert tomllib.loads(as_toml(config)).keys() == names | config.settings.keys()
 
 
+def test_runs_are_corrected_unless_their_framework_says_otherwise(tmp_path: Path) -> None:
+    """Plain for pairs of texts: communities are coarser than many classes there (docs/pairs.md)."""
+    found = {framework: configuration(framework, "data").correction for framework in FRAMEWORKS}
+    assert found == dict.fromkeys(FRAMEWORKS, "auto") | {"pairs": "plain"}
+    plain = written(tmp_path, 'framework = "simclr"\ncorrection = "plain"\n')
+    assert configuration("--config", str(plain), "data").correction == "plain"
+    assert configuration("simclr", "data", "--config", str(plain), "--correction", "deb").correction == "deb"
+
+
 def test_options_have_precedence(tmp_path: Path) -> None:
     file = written(tmp_path, as_toml(EXAMPLES[0]))
     found = configuration("--config", str(file), "--seed", "8", "--epochs", "3", "--alpha", "0.1", "--image-size", "8")
     settings = {**EXAMPLES[0].settings, "alpha": 0.1}
     assert found == replace(EXAMPLES[0], seed=8, epochs=3, settings=settings, image_size=8)  # type: ignore[call-arg]
     few = written(tmp_path, 'framework = "simclr"\nepochs = 2\n')
-    assert configuration("simclr", "cifar10", "--config", str(few)) == recipe("simclr", "cifar10", epochs=2)
+    assert configuration("simclr", "cifar10", "--config", str(few)) == recipe(
+        "simclr", "cifar10", epochs=2, correction="auto"
+    )
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,7 @@ def test_after_a_short_epoch_earlier_communities_stay() -> None:
     state_of(loss).known.fill_(False)  # As in an epoch of few samples.
     report = loss.end_epoch()
     assert report is not None
-    assert "; of an earlier one, for want of 60 samples: 6 communities" in report.sentence
+    assert "; kept, as an epoch of fewer than 60 samples finds none: 6 communities" in report.sentence
     assert torch.equal(state_of(loss).groups, before)
 
 
@@ -544,7 +544,7 @@ def test_nothing_is_learnt_while_a_queue_fills() -> None:
     for _ in range(6):
         training.advance()
     assert training.report.sentence == NOT_READY
-    assert training.learnt is not None
+    assert isinstance(training.learnt, ClusterState)
     assert not training.learnt.known.any()
 
 

@@ -1,9 +1,11 @@
 """The monitor: honest, and blind to the order in which data come."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from pucl.evaluation import Monitor
+from pucl.evaluation import PROBES, Monitor
 from pucl.evaluation.knn import KNN
 from pucl.evaluation.monitor import held_out
 
@@ -31,6 +33,14 @@ def test_every_class_keeps_a_voter() -> None:
     held = held_out(labels)
     assert held.any()
     assert set(labels[~held]) == set(labels)
+
+
+def test_a_probe_without_its_package_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    labels = np.tile(np.arange(4), 60)
+    monitor = Monitor(labels)
+    features = np.eye(4, dtype=np.float32)[labels[monitor.indices]]
+    assert set(monitor.measure(features, PROBES)) == {"retrieval", "fewshot", "knn"}
 
 
 def test_useless_features_are_seen() -> None:

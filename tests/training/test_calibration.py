@@ -7,16 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from image_trainings import make_image_training
 from pucl.contrast.correction import Correction, CorrectionState
 from pucl.contrast.pairing import pair_views
 from pucl.contrast.pairs import Comparison, Pairs
 from pucl.contrast.pointwise import Pointwise
-from pucl.estimation.calibration import reliability
+from pucl.estimation.calibration import Reliability, reliability
 from pucl.frameworks.recipes import recipe
 from pucl.runs.directory import RunDirectory
 from pucl.runs.posterior import posterior_of, read_state
 from pucl.runs.run import run
-from pucl.training.calibration import calibration_metrics, measure_calibration
+from pucl.training.calibration import calibration_metrics, measure_calibration, measure_step, random_samples
 
 LABELS = torch.tensor([0, 0, 1, 1, 2])
 
@@ -24,9 +25,10 @@ LABELS = torch.tensor([0, 0, 1, 1, 2])
 class Known(CorrectionState):
     """A state that returns fixed probabilities by sample."""
 
-    def __init__(self, hidden: Tensor) -> None:
+    def __init__(self, hidden: Tensor, *, of_samples: bool = True) -> None:
         super().__init__()
         self.table = hidden
+        self.of_samples = of_samples
 
     def read(self, pairs: Pairs) -> Correction:
         del pairs
@@ -35,7 +37,7 @@ class Known(CorrectionState):
             anchors, keys = comparison.sample_ids()
             return self.table[anchors][:, keys]
 
-        return Pointwise(posterior=posterior)
+        return Pointwise(posterior=posterior, of_samples=self.of_samples)
 
 
 def pairs_of_five() -> Pairs:
@@ -67,6 +69,59 @@ def test_the_truth_is_calibrated_and_plain_has_nothing_to_measure() -> None:
     metrics = calibration_metrics(measure_calibration(Known(same), [pairs_of_five()], LABELS))
     assert metrics == {"calibration.error": 0, "calibration.brier": 0, "calibration.pairs": 16}
     assert calibration_metrics(measure_calibration(Known(torch.zeros(5, 5)), [pairs_of_five()], LABELS)) == {}
+
+
+@pytest.mark.parametrize("samples", [30, 130])
+def test_parts_of_processes_are_the_pairs_of_some_samples(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among 100 samples at most, each with all others, and the same ones in each epoch."""
+    monkeypatch.setattr("pucl.training.calibration.SAMPLES", 100)
+    generator = torch.Generator().manual_seed(2)
+    labels = torch.randint(3, (samples,), generator=generator)
+    state = Known(torch.rand(samples, samples, generator=generator))
+    (whole,), parts = measured(state, labels, 1, monkeypatch), measured(state, labels, 3, monkeypatch)
+    count = min(samples, 100)
+    assert whole.pairs == count * (count - 1)
+    together = parts[0] + parts[1] + parts[2]
+    torch.testing.assert_close(together.counts, whole.counts)
+    torch.testing.assert_close(together.outcomes, whole.outcomes)
+    torch.testing.assert_close(together.squares, whole.squares)
+
+
+def measured(
+    state: CorrectionState, labels: Tensor, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Reliability]:
+    """What each of some processes measures, before they add it up."""
+    found = []
+    for rank in range(processes):
+        with monkeypatch.context() as patch:
+            patch.setattr("pucl.processes.rank", lambda: rank)  # noqa: B023
+            patch.setattr("pucl.processes.world_size", lambda: processes)
+            pairs = random_samples(state, labels)
+        assert pairs is not None
+        found.append(measure_calibration(state, [pairs], labels))
+    return found
+
+
+def test_r_is_measured_where_it_is_known() -> None:
+    """In a step if it depends on similarities, and among samples if it depends on these."""
+    for of_samples in (True, False):
+        state = Known(torch.rand(5, 5), of_samples=of_samples)
+        assert (measure_step(state, [pairs_of_five()], LABELS) is None) == of_samples
+        assert (random_samples(state, LABELS) is None) != of_samples
+
+
+def test_after_communities_shut_no_r_is_left_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FEWEST": 40, "OPENS": -1.0, "SHUTS": -1.0}.items():
+        monkeypatch.setattr(f"pucl.corrections.clusters.{name}", value)
+    training = make_image_training("simclr", correction="clusters", epochs=4, truth=True)
+    for _ in range(9):
+        training.advance()
+    assert training.calibration is not None
+    assert training.calibration.pairs > 0
+    monkeypatch.setattr("pucl.corrections.clusters.SHUTS", 2.0)
+    for _ in range(3):
+        training.advance()
+    assert training.calibration is None
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ Hard without a prior. Finished runs are not trained again; interrupted runs cont
 """
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,8 @@ from pucl.config import RunConfig
 from pucl.devices import choose_device
 from pucl.evaluation import number_named
 from pucl.frameworks import modality_of
-from pucl.frameworks.recipes import recipe
-from pucl.modality import Modality
+from pucl.frameworks.kind import FrameworkKind
+from pucl.frameworks.recipes import modalities_of, recipe
 from pucl.progress import StatusArea
 from pucl.reports.canvas import write_figures
 from pucl.reports.curves import draw_curves
@@ -61,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_frameworks(parser, _add_own, EXAMPLES_OF_FRAMEWORK)
 
 
-def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
+def _add_own(groups: OptionGroups, kind: FrameworkKind) -> None:
+    modalities = modalities_of(kind)
     rows = compared_rows(modalities)
     corrections = f"rows of the table, separated by commas (default: {','.join(rows)})"
     groups["correction"].add_argument("--corrections", type=names, choices=rows, metavar="NAME,...", help=corrections)

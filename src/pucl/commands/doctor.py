@@ -1,7 +1,7 @@
 """Check this installation, what this machine can do, and that the losses are right on it.
 
---world-size N also starts N processes on this machine that compute every loss together, as in a training on several
-devices. Their losses and gradients are compared with those of one process that has the whole batch.
+--world-size N also starts N processes on this machine that compute every loss that learns nothing together, as in a
+training on several devices. Their losses and gradients are compared with those of one process that has the whole batch.
 
 Every line has a verdict: "ok", "no" (this machine or installation does not have it), or "FAILED". The exit code is 0 if
 nothing failed and 1 otherwise.

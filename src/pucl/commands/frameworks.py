@@ -19,7 +19,7 @@ from pucl.commands.options import (
     option_of,
 )
 from pucl.commands.parser import listed
-from pucl.config import NAMED_ROWS, ORACLES, UNTRAINED, SettingValue, settings_of
+from pucl.config import NAMED_ROWS, ORACLES, PLAIN, UNTRAINED, SettingValue, settings_of
 from pucl.corrections import CORRECTIONS
 from pucl.frameworks import FRAMEWORKS
 from pucl.frameworks.kind import FrameworkKind
@@ -39,15 +39,14 @@ OptionGroups = Mapping[str, Container]
 
 def add_frameworks(
     parser: argparse.ArgumentParser,
-    add_own: Callable[[OptionGroups, Sequence[Modality]], None],
+    add_own: Callable[[OptionGroups, FrameworkKind], None],
     examples: Sequence[str],
 ) -> None:
     """Add a parser for each framework, with the settings of that framework and of its modalities.
 
     Args:
         parser: The parser of the command.
-        add_own: Adds the command's own options: ``add_own(groups, modalities)``, with the groups by heading and the
-            modalities that the framework takes.
+        add_own: Adds the command's own options: ``add_own(groups, kind)``, with the groups by heading.
         examples: Arguments after the framework's name, with ``{data}`` for a known name and ``{path}`` for a path.
     """
     parsers = parser.add_subparsers(dest="framework", metavar="FRAMEWORK DATA", required=True, title="frameworks")
@@ -82,7 +81,7 @@ def add_frameworks(
         groups["run"].add_argument(
             "--recipe", choices=RECIPES, metavar=braced(RECIPES), help="settings to start from; see above"
         )
-        add_own(groups, modalities)
+        add_own(groups, kind)
         for each in settings:
             text = _with_default(each.meaning, kind.recipes.reference.get(each.name, each.default))
             add_setting(groups[each.group or name], each, each.name, text)
@@ -133,7 +132,7 @@ def settings_by_row(arguments: argparse.Namespace, corrections: Sequence[str]) -
         if name not in taken:
             known = ", ".join(option_of(each) for each in sorted(taken)) or "no settings, so remove the option"
             having = [correction for correction in CORRECTIONS if name in settings_of(correction)]
-            of = f"; it is a setting of {', '.join(having)}" if having else ""
+            of = f"; to use it, choose {' or '.join(having)}" if having else ""
             raise ValueError(f"{option_of(name)} is no setting of {', '.join(corrections)}: expected {known}{of}")
     return {
         correction: {name: value for name, value in found.items() if name in settings_of(correction)}
@@ -163,7 +162,8 @@ def settings_of_others(framework: str) -> dict[str, list[str]]:
 
 
 def _about_defaults(kind: FrameworkKind, modalities: Iterable[Modality]) -> str:
-    text = "Defaults are the settings of the reference program."
+    text = "Defaults are the settings of the reference program"
+    text += "." if kind.correction == PLAIN else f", but for the correction: it is {kind.correction}."
     halves = [kind.recipes, *(modality.recipes for modality in modalities)]
     others = [name for name in RECIPES if name != "reference" and any(half.changes(name, "") for half in halves)]
     if others:

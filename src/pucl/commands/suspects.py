@@ -34,7 +34,7 @@ LONGEST = 32  # Characters of a name in the table.
 
 EXAMPLES = (
     "pucl suspects embeddings.npz -o pairs.csv",
-    "pucl suspects runs/simclr-digits-plain-seed-0 -o pairs.parquet --count 5000",
+    "pucl suspects runs/simclr-digits-auto-seed-0 -o pairs.parquet --count 5000",
     "pucl train simclr digits --exclude pairs.csv",
 )
 

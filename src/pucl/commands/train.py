@@ -14,7 +14,6 @@ checkpoint is lost.
 """
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from pucl import processes
@@ -22,12 +21,12 @@ from pucl.commands.configfile import add_config, check_encoder, fill_in, with_fr
 from pucl.commands.frameworks import OptionGroups, add_frameworks, changes, rows_of, settings_by_row
 from pucl.commands.naming import name_of_changes
 from pucl.commands.options import add_checkpoint_seconds, loggers_of
-from pucl.config import PLAIN
+from pucl.config import RunConfig
 from pucl.devices import choose_device
 from pucl.evaluation import known_numbers, numbers_in
-from pucl.frameworks import modality_of
-from pucl.frameworks.recipes import recipe
-from pucl.modality import Modality
+from pucl.frameworks import FRAMEWORKS, modality_of
+from pucl.frameworks.kind import FrameworkKind
+from pucl.frameworks.recipes import modalities_of, recipe
 from pucl.progress import StatusArea
 from pucl.runs.display import Display
 from pucl.runs.run import run as run_training
@@ -36,13 +35,12 @@ from pucl.texts import percent, say, table
 EXAMPLES = (
     "pucl train simclr --help",
     "pucl train simclr digits",
-    "pucl train infograph ENZYMES --correction auto",
+    "pucl train infograph ENZYMES --correction plain",
     "pucl train simclr --config runs/first/run.toml --seed 1",
 )
-DEFAULTS = {"correction": PLAIN, "seed": 0}
 EXAMPLES_OF_FRAMEWORK = (
     "{data}",
-    "{data} --correction auto --seed 1",
+    "{data} --correction plain --seed 1",
     "{path} --correction pucl --alpha 0.2 --out runs/first",
     "{path} --resume",
     "--config run.toml --seed 1",
@@ -58,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_frameworks(parser, _add_own, EXAMPLES_OF_FRAMEWORK)
 
 
-def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
-    rows = rows_of(modalities)
-    names = f"one of {', '.join(rows)} (default: {DEFAULTS['correction']})"
+def _add_own(groups: OptionGroups, kind: FrameworkKind) -> None:
+    rows = rows_of(modalities_of(kind))
+    names = f"one of {', '.join(rows)} (default: {kind.correction})"
     groups["correction"].add_argument("--correction", choices=rows, metavar="NAME", help=names)
     run = groups["run"]
     run.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
@@ -71,9 +69,9 @@ def _add_own(groups: OptionGroups, modalities: Sequence[Modality]) -> None:
     add_checkpoint_seconds(run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Train, evaluate, and print the accuracies and the run's directory."""
-    fill_in(arguments, DEFAULTS)
+def configuration_of(arguments: argparse.Namespace) -> RunConfig:
+    """What the arguments and their file of settings ask for. The arguments are filled in."""
+    fill_in(arguments, {"correction": FRAMEWORKS[arguments.framework].correction, "seed": 0})
     config = recipe(
         arguments.framework,
         arguments.data,
@@ -84,6 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
         **changes(arguments),
     )
     check_encoder(config, arguments)
+    return config
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, evaluate, and print the accuracies and the run's directory."""
+    config = configuration_of(arguments)
     name = f"{config.framework}-{Path(config.data).name}-{config.correction}-seed-{config.seed}"
     out = arguments.out or Path("runs") / (name + name_of_changes(config, arguments.recipe))
     with (

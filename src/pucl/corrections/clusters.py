@@ -268,7 +268,8 @@ class ClusterState(CorrectionState):
         if self.sees:
             number = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
             found = f"{number} communities, on which {agreement}, tau' {float(self.tau_plus):.3f}"
-            when = "found at its end" if self._searched else f"of an earlier one, for want of {FEWEST} samples"
+            kept = f"kept, as an epoch of fewer than {FEWEST} samples finds none"
+            when = "found at its end" if self._searched else kept
             return f"{removed if self._corrected else 'plain in this epoch'}; {when}: {found}"
         if self._corrected:
             return f"{removed}; plain from now on: {agreement}, and {SHUTS} is needed to go on"

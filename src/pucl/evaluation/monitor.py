@@ -41,12 +41,12 @@ class Monitor:
 
         Args:
             features: Embeddings of the samples at `indices`.
-            probes: Probes by name; those that are not monitored are skipped.
+            probes: Probes by name; those that are not monitored, or lack a package, are skipped.
         """
         samples = Labelled(features, self._labels)
         held = np.flatnonzero(self._held)
         rest = np.flatnonzero(~self._held)
-        monitored = {name: probe for name, probe in probes.items() if probe.monitored}
+        monitored = {name: probe for name, probe in probes.items() if probe.monitored and probe.installed}
         record = measure(train_and_test(samples.take(rest), samples.take(held)), monitored)
         return {name: record[name] for name in monitored if name in record}
 

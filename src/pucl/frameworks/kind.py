@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pucl.config import RunConfig
+from pucl.config import AUTO, RunConfig
 from pucl.modalities import MODALITIES
 from pucl.modality import EncoderSource, Modality, Views
 from pucl.recipe import Recipes
@@ -25,12 +25,14 @@ class FrameworkKind:
             one.
         modality: The modality of its samples; None for every modality that has random views.
         recipes: The settings that its runs start from, where they differ from the defaults.
+        correction: What its runs are corrected by, where nothing else is asked for.
     """
 
     config: type[RunConfig]
     build: Callable[..., Framework[Any]]
     modality: Modality | None = None
     recipes: Recipes = field(default_factory=Recipes)
+    correction: str = AUTO
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pucl import processes
-from pucl.config import ATTRACTING_ORACLE, check_known
+from pucl.config import ATTRACTING_ORACLE, PLAIN, check_known
 from pucl.contrast.objective import Floor
 from pucl.contrast.pairing import check_temperature, pair_up
 from pucl.contrast.pairs import Pairs
@@ -148,6 +148,7 @@ PAIRS = FrameworkKind(
     config=PairsConfig,
     build=PairedTexts,
     modality=TEXTS,
+    correction=PLAIN,  # Communities of texts are coarser than many classes, and repeat all the same (docs/pairs.md).
     recipes=Recipes(
         # sentence-transformers: cosines times 20, and the learning rate of its examples.
         reference={"temperature": 0.05, "optimiser": "adam", "learning_rate": 2e-5, "weight_decay": 0.0},

@@ -21,7 +21,8 @@ def recipe(framework: str, data: str, name: str | None = None, **changes: Any) -
         framework: Its name in `FRAMEWORKS`.
         data: A known name or a path, which is made absolute: the run is the same from wherever it is continued.
         name: One of `RECIPES`; None is the reference, with less work where the data are for a first look.
-        changes: Fields of the configuration.
+        changes: Fields of the configuration. Without `correction` it is plain; `pucl train` takes that of
+            `FrameworkKind.correction`.
     """
     check_known("framework", framework, FRAMEWORKS)
     kind = FRAMEWORKS[framework]

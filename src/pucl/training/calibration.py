@@ -23,7 +23,7 @@ def measure_calibration(state: CorrectionState, pairs: Sequence[Pairs], labels: 
 
     Args:
         state: State of the correction.
-        pairs: Pairs of this process, such as all of a step, before the state learns from it.
+        pairs: Pairs of this process; all of a step, before the state learns from it, or `random_samples`.
         labels: The class of each sample.
     """
     found = Reliability.empty(labels.device)
@@ -35,6 +35,14 @@ def measure_calibration(state: CorrectionState, pairs: Sequence[Pairs], labels: 
                 shown = (hidden > 0) & _known(comparison)
                 found += reliability(hidden[shown], _same_class(comparison, labels)[shown])
     return found if processes.world_size() == 1 else found.map(processes.sum_over_processes)
+
+
+def measure_step(
+    state: CorrectionState, pairs_of_step: Sequence[Pairs], labels: Int[Tensor, " sample"]
+) -> Reliability | None:
+    """Compare r with the labels in a step, if it is known there alone: r of samples is measured by `random_samples`."""
+    of_samples = state.read(pairs_of_step[0]).of_samples
+    return None if of_samples else measure_calibration(state, pairs_of_step, labels)
 
 
 def random_samples(state: CorrectionState, labels: Int[Tensor, " sample"]) -> Pairs | None:

@@ -22,14 +22,14 @@ from pucl.devices import denormals_flushed, seed_draws
 from pucl.estimation.calibration import Reliability
 from pucl.shapes import Float, Int, Tensor
 from pucl.together import end_epoch, learn, settle_together
-from pucl.training.calibration import calibration_metrics, measure_calibration, random_samples
+from pucl.training.calibration import calibration_metrics, measure_calibration, measure_step, random_samples
 from pucl.training.checkpoint import TrainingState
 from pucl.training.framework import Batch, Framework
 from pucl.training.optimisers import schedule
 from pucl.training.plan import Plan
 from pucl.training.watch import Watch
 
-NOT_READY = "plain: the queue is not full yet; until then nothing is learnt or corrected"
+NOT_READY = "plain: the queue was not full before the last step; until it is, nothing is corrected"
 """What is reported of an epoch in which the framework was not ready; see `pucl.training.framework.Framework.ready`."""
 
 _Samples = TypeVar("_Samples")
@@ -261,7 +261,7 @@ class Training(Generic[_Samples]):
                 self.watch.see(metrics, floor=settled[0][1].floor, cosines=cosines)
                 if self.learnt is not None and ready:
                     if self.truth is not None and (self.step + 1) % self.steps_per_epoch == 0:
-                        self.calibration = measure_calibration(self.learnt, all_pairs, self.truth)
+                        self.calibration = measure_step(self.learnt, all_pairs, self.truth)
                     learn(self.learnt, all_pairs, together=processes.world_size() > 1)
             self.framework.commit()
             self.step += 1

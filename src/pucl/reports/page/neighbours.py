@@ -93,7 +93,7 @@ def is_probability(error: float | None) -> bool:
 def about_error(error: float | None) -> str:
     """How good r was when the training ended, in a sentence."""
     if error is None:
-        return "Its calibration was not measured: there are no labels, or nothing was corrected before the end."
+        return "Its calibration was not measured: there are no labels, or an earlier version of pucl trained it."
     limit = "" if is_probability(error) else f"; up to {CALIBRATED} it counts as calibrated"
     return f"At the end of the training its expected calibration error was {fixed(error, 3)}, by the labels{limit}."
 
