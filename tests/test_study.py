@@ -77,7 +77,8 @@ def test_the_plan_is_that_of_the_records(study: str) -> None:
         for path in runs:
             part, row, _ = path.split("/")
             config = runs.config(path)
-            planned = plan.SUBJECTS[part].config(row.split("-at-")[0], config.as_json()["temperature"], **choice)
+            subject = next(each for name, each in plan.SUBJECTS.items() if name.lower() == part)
+            planned = subject.config(row.split("-at-")[0], config.as_json()["temperature"], **choice)
             assert config == replace(planned, seed=config.seed), f"{table}/{path}"
 
 

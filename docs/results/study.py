@@ -1,6 +1,6 @@
 """What false negatives cost by each yardstick, and how much each correction brings back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pucl.estimation.calibration import CALIBRATED
@@ -10,6 +10,7 @@ from pucl.runs.statistics import Difference
 from results.words import OTHER_DIGITS, interval, markdown, rows_of
 
 LEADING, AUTO, PLAIN, ORACLE, CONTROL = "retrieval", "auto", "plain", "oracle", "auto-shuffled"
+UNTRAINED = "untrained"
 SHOWN = (("retrieval", "knn"), ("clustering", "fewshot", "linear"))
 """The yardsticks of the two tables of a part; the records have all."""
 
@@ -45,8 +46,8 @@ def study_page(*records: Any) -> str:
         "more than chance). The first line has that of plain itself.",
         "",
         *overview(parts),
-        *control(runs),
-        *calibration(runs),
+        *control(runs, parts),
+        *calibration(runs, parts),
         *([] if sizes is None else sizes_section(sizes)),
     ]
     for name, part in parts.items():
@@ -61,7 +62,7 @@ def study_page(*records: Any) -> str:
 
 def findings(parts: dict[str, dict[str, Any]]) -> list[str]:
     """For each part what the automatic correction closes, and in how many cells of all it is below plain."""
-    table, cells, equal, constant, below, nothing_to_win = [], 0, 0, [], [], []
+    table, cells, equal, constant, below, nothing_to_win, not_learnt = [], 0, 0, [], [], [], []
     for name, part in parts.items():
         rows = {row.name: row for row in rows_of(part)}
         if AUTO not in rows:
@@ -69,6 +70,8 @@ def findings(parts: dict[str, dict[str, Any]]) -> list[str]:
         auto = rows[AUTO].differences
         if rows[ORACLE].differences[LEADING].sign <= 0:
             nothing_to_win.append(name)
+        if rows[UNTRAINED].differences[LEADING].sign > 0:
+            not_learnt.append(name)
         line = [name, f"{rows[PLAIN].scores[LEADING].mean:.2f}", interval(rows[ORACLE].differences[LEADING])]
         for number in (LEADING, "knn"):
             share = share_of_lead(rows[AUTO], list(rows.values()), number)
@@ -101,14 +104,15 @@ def findings(parts: dict[str, dict[str, Any]]) -> list[str]:
         + (f" In {equal} both are equal to the last digit." if equal else "")
         + (f" Without an interval, since all seeds differ by the same: {', '.join(constant)}." if constant else ""),
         *([f"The {ORACLE}'s lead is not more than chance on {', '.join(nothing_to_win)}."] if nothing_to_win else []),
+        *([f"The encoder is better before training, in retrieval, on {', '.join(not_learnt)}."] if not_learnt else []),
     ]
 
 
-def control(runs: Sequence[dict[str, Any]]) -> list[str]:
+def control(runs: Sequence[dict[str, Any]], parts: Collection[str]) -> list[str]:
     """What the automatic correction is above its control: the same with the communities of other samples."""
     scores: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
     for run in runs:
-        part, row, _ = run["path"].split("/")
+        part, row = part_and_row(run, parts)
         scores.setdefault((part, row), {})[run["config"]["seed"]] = run["result"]
     table = []
     for part in dict.fromkeys(part for part, row in scores if {(part, AUTO), (part, CONTROL)} <= scores.keys()):
@@ -133,11 +137,11 @@ def control(runs: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def calibration(runs: Sequence[dict[str, Any]]) -> list[str]:
+def calibration(runs: Sequence[dict[str, Any]], parts: Collection[str]) -> list[str]:
     """How far the r of the automatic correction was from the observed share when training ended, by part."""
     errors: dict[str, list[float]] = {}
     for run in runs:
-        part, row, _ = run["path"].split("/")
+        part, row = part_and_row(run, parts)
         if row == AUTO and "calibration.error" in run["result"]:
             errors.setdefault(part, []).append(run["result"]["calibration.error"])
     table = [
@@ -154,6 +158,12 @@ def calibration(runs: Sequence[dict[str, Any]]) -> list[str]:
         "",
         *markdown(["part", "mean", "runs", f"up to {CALIBRATED:g}"], table),
     ]
+
+
+def part_and_row(run: dict[str, Any], parts: Collection[str]) -> tuple[str, str]:
+    """The names of a run's part and row; directories have those of parts in small letters."""
+    directory, row, _ = run["path"].split("/")
+    return next(part for part in parts if part.lower() == directory), row
 
 
 def _of_runs(errors: Sequence[float]) -> str:
