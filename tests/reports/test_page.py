@@ -195,7 +195,7 @@ def test_a_page_from_a_collection_alone(page: str, comparison: Path, tmp_path: P
     alone = page_of(tmp_path / "report.html", tmp_path / "alone")
     assert rows_in(alone) == rows_in(page)
     assert charts_in(alone) == charts_in(page)
-    assert charts_in(alone)[-1].startswith("Nearest neighbours over 3 epochs")
+    assert any(chart.startswith("Nearest neighbours over 3 epochs") for chart in charts_in(alone))
     assert "There are no samples to show: no run has embeddings here" in alone
     assert "What could not be read" not in alone
 
